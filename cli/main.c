@@ -1,0 +1,45 @@
+/* main.c  Finds the command. */
+#include <string.h>
+
+#include "cli.h"
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary;
+} commands[] = {
+    {"plan", cmd_plan, "what the KV cache of a model looks like, and what fits in a budget"},
+};
+
+static void print_help(FILE *to)
+{
+    fprintf(to, "usage: pagedkv COMMAND [OPTION...]\n\n");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].summary);
+    }
+    fprintf(to, "\n  pagedkv COMMAND --help   options of a command\n"
+                "  pagedkv --version        version of the library\n");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_INPUT;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("pagedkv %s\n", pkv_version());
+        return EXIT_DONE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+        print_help(stdout);
+        return EXIT_DONE;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            return commands[i].run(argc - 2, argv + 2);
+        }
+    }
+    fprintf(stderr, "pagedkv: unknown command \"%.60s\"; pagedkv --help lists them\n", argv[1]);
+    return EXIT_INPUT;
+}
