@@ -55,8 +55,8 @@ pkv_status pkvi_distinct_of(pkvi_planner *p, const pkvi_layers *layers, pkvi_dis
     return PKV_OK;
 }
 
-/* The merge rule of latent windows takes the first one's shape for all. A layer may take over another
- * block size or pad, but not another cell: it would write beyond its share of the page. */
+/* The merge rule of latent windows takes the first one's shape for all. A layer may take over
+ * another block size or pad, but not another cell: it would write beyond its share of the page. */
 bool pkvi_cell_survives(const pkv_spec *spec, const pkv_spec *merged)
 {
     uint64_t heads[2], content[2];

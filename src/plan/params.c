@@ -1,4 +1,4 @@
-/* params.c  Reading the caller's parameters: struct sizes, ranges, and the limits they stand for. */
+/* params.c  Reading the caller's parameters: struct sizes, ranges, the limits they stand for. */
 #include <inttypes.h>
 #include <string.h>
 

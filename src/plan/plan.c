@@ -1,4 +1,4 @@
-/* plan.c  The walk from specs to a plan, and the plan as an object.
+/* plan.c  The walk from specs to a plan.
  *
  *     import -> intern -> layout -> groups -> per worker: project, measure, probe
  *            -> auto-fit -> admission -> blocks -> tensors -> figures */
@@ -8,24 +8,15 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "plan/params.h"
-#include "plan/plan_internal.h"
+#include "plan/plan_object.h"
 #include "plan/project.h"
 #include "plan/summary.h"
 #include "spec/kind.h"
 #include "spec/spec.h"
 
-struct pkv_plan {
-    pkvi_arena arena; /* holds this struct too */
-    pkv_plan_summary summary;
-    pkv_limits limits;
-    uint64_t retention_interval;
-    const char *sizes_error;
-    pkvi_worker *workers; /* [summary.n_workers] */
-};
-
 /* ---- layers ---- */
 
-/* What planning needs of the workers: their layers as bitmaps, and all layers in first-seen order. */
+/* The workers: their layers as bitmaps, and all layers in first-seen order. */
 typedef struct stages {
     uint32_t n;
     int64_t *available; /* [n] */
@@ -93,62 +84,6 @@ static pkv_status collect_stages(pkvi_planner *p, stages *s)
         }
     }
     return PKV_OK;
-}
-
-/* ---- layout ---- */
-
-/* The most preferred layout first; all are supported. */
-static const uint8_t preference[] = {PKV_LAYOUT_LBNHC, PKV_LAYOUT_LBHNC, PKV_LAYOUT_BLNHC,
-                                     PKV_LAYOUT_BLHNC, PKV_LAYOUT_BHLNC, PKV_LAYOUT_LHBNC};
-
-/* Specs of different page axes can only alias where a page is one run of bytes; sharded and
- * replicated attention of different pages need groups of their own, side by side in a block. */
-static pkv_status layout_needs(pkvi_planner *p, const pkvi_layers *layers, bool *compact,
-                               bool *outermost)
-{
-    pkvi_distinct set;
-    uint64_t heads = 0, states = 0, page = 0;
-    bool axes_differ = false, pages_differ = false, sharded = false, replicated = false;
-    PKVI_RETURN_IF(pkvi_distinct_of(p, layers, &set));
-    for (uint32_t i = 0; i < set.n; i++) {
-        const pkv_spec *spec = set.pointer[i];
-        const uint64_t own_page = p->table.entries[set.spec[i]]->page;
-        uint64_t h, s;
-        PKVI_RETURN_IF(pkv_spec_num_heads(spec, &h));
-        PKVI_RETURN_IF(pkv_spec_num_states(spec, &s));
-        axes_differ |= i > 0 && (h != heads || s != states || own_page != page);
-        pages_differ |= i > 0 && own_page != page;
-        heads = i > 0 ? heads : h;
-        states = i > 0 ? states : s;
-        page = i > 0 ? page : own_page;
-        if (pkvi_is(spec, PKVI_IS_ATTENTION) && pkv_spec_uses_slot_mapping(spec)) {
-            sharded |= spec->dcp_sharded != 0;
-            replicated |= spec->dcp_sharded == 0;
-        }
-    }
-    *compact = axes_differ;
-    *outermost = sharded && replicated && pages_differ;
-    return PKV_OK;
-}
-
-static pkv_status resolve_layout(pkvi_planner *p, const pkvi_layers *layers)
-{
-    bool compact, outermost;
-    const uint32_t wanted = p->params->layout;
-    PKVI_RETURN_IF(layout_needs(p, layers, &compact, &outermost));
-    for (size_t i = 0; i < sizeof preference; i++) {
-        const uint32_t layout = preference[i];
-        if ((!compact || pkv_kv_layout_is_block_compact(layout)) &&
-            (!outermost || pkv_kv_layout_is_block_outermost(layout)) &&
-            (wanted == PKV_LAYOUT_AUTO || wanted == layout)) {
-            p->layout = layout;
-            return PKV_OK;
-        }
-    }
-    return pkvi_fail(PKV_E_VALUE,
-                     "pkv_plan_create: layout %s cannot hold these specs: %s is needed",
-                     pkv_kv_layout_name(wanted),
-                     outermost ? "the block outermost" : "every page in one run of bytes");
 }
 
 /* ---- groups ---- */
@@ -245,7 +180,7 @@ static void flag_draft_groups(const pkvi_planner *p, pkvi_groups *groups)
 
 static pkv_status global_groups(pkvi_planner *p, stages *s, pkvi_groups *groups)
 {
-    PKVI_RETURN_IF(resolve_layout(p, &s->layers));
+    PKVI_RETURN_IF(pkvi_choose_layout(p, &s->layers));
     PKVI_RETURN_IF(check_layers(p, &s->layers));
     PKVI_RETURN_IF(check_stage_groups(p, s));
     PKVI_RETURN_IF(retain_for_drafts(p, &s->layers));
@@ -437,94 +372,5 @@ pkv_status pkv_plan_create(const pkv_plan_params *params, pkv_plan **out)
     }
     plan->arena = keep;
     *out = plan;
-    return PKV_OK;
-}
-
-void pkv_plan_destroy(pkv_plan *plan)
-{
-    if (plan) {
-        pkvi_arena arena = plan->arena; /* the plan lies in it */
-        pkvi_arena_free(&arena);
-    }
-}
-
-const pkv_plan_summary *pkv_plan_get_summary(const pkv_plan *plan)
-{
-    return &plan->summary;
-}
-
-const char *pkv_plan_sizes_error(const pkv_plan *plan)
-{
-    return plan->sizes_error;
-}
-
-const pkv_limits *pkv_plan_get_limits(const pkv_plan *plan)
-{
-    return &plan->limits;
-}
-
-uint64_t pkv_plan_retention_interval(const pkv_plan *plan)
-{
-    return plan->retention_interval;
-}
-
-const pkv_worker_plan *pkv_plan_worker_at(const pkv_plan *plan, uint32_t w)
-{
-    return w < plan->summary.n_workers ? &plan->workers[w].plan : NULL;
-}
-
-const pkv_group *pkv_plan_group_at(const pkv_plan *plan, uint32_t w, uint32_t i)
-{
-    const pkv_worker_plan *worker = pkv_plan_worker_at(plan, w);
-    return worker && i < worker->n_groups ? &plan->workers[w].groups[i] : NULL;
-}
-
-const pkv_tensor *pkv_plan_tensor_at(const pkv_plan *plan, uint32_t w, uint32_t i)
-{
-    const pkv_worker_plan *worker = pkv_plan_worker_at(plan, w);
-    return worker && i < worker->n_tensors ? &plan->workers[w].tensors[i] : NULL;
-}
-
-pkv_status pkv_plan_group_blocks(const pkv_plan *plan, const pkv_group *group, uint64_t len,
-                                 uint64_t *out)
-{
-    if (!plan || !group || !out) {
-        return pkvi_fail(PKV_E_INVAL, "pkv_plan_group_blocks: an argument is NULL");
-    }
-    pkv_limits limits = plan->limits;
-    limits.max_model_len = len;
-    return pkvi_group_blocks(group, &limits, out);
-}
-
-pkv_status pkv_plan_check_retention(const pkv_plan *plan)
-{
-    const uint64_t interval = plan->retention_interval;
-    const uint64_t unit = plan->summary.scheduler_block_size;
-    if (interval == 0) {
-        return PKV_OK;
-    }
-    bool recycles = false;
-    for (uint32_t g = 0; g < plan->workers[0].plan.n_groups; g++) {
-        const pkv_group *group = &plan->workers[0].groups[g];
-        for (uint32_t c = 0; c < group->n_classes; c++) {
-            recycles |= group->classes[c].spec->kind == PKV_KIND_MAMBA ||
-                        pkvi_is(group->classes[c].spec, PKVI_IS_SLIDING);
-        }
-    }
-    if (interval == PKV_RETAIN_DENSE) {
-        return PKV_OK;
-    }
-    if (!recycles) {
-        return pkvi_fail(PKV_E_VALUE,
-                         "pkv_plan_check_retention: retention_interval %" PRIu64
-                         ": no group of this model gives blocks up before the end",
-                         interval);
-    }
-    if (unit == 0 || interval % unit != 0) {
-        return pkvi_fail(PKV_E_VALUE,
-                         "pkv_plan_check_retention: retention_interval %" PRIu64
-                         " is no multiple of the scheduler block of %" PRIu64 " tokens",
-                         interval, unit);
-    }
     return PKV_OK;
 }

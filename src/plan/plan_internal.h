@@ -30,7 +30,7 @@ typedef struct pkvi_table {
 } pkvi_table;
 
 void pkvi_table_init(pkvi_table *table, pkvi_arena *arena);
-/* Number of a spec; is_draft is dropped. Fails like pkv_spec_page_bytes(), or for want of memory. */
+/* Number of a spec; is_draft is dropped. Fails like pkv_spec_page_bytes(), or with NOMEM. */
 pkv_status pkvi_table_intern(pkvi_table *table, const pkv_spec *spec, uint32_t *out);
 /* The same for a caller's spec: checked, and copied with all that it points to. */
 pkv_status pkvi_table_intern_input(pkvi_table *table, const pkv_spec *spec, uint32_t *out);
@@ -100,6 +100,9 @@ pkv_status pkvi_remap(pkvi_planner *p, const pkvi_layers *layers, const uint32_t
                       pkvi_layers *out);
 /* Room for n layers. */
 pkv_status pkvi_layers_reserve(pkvi_planner *p, uint32_t n, pkvi_layers *out);
+
+/* choose_layout.c: p->layout for these layers; VALUE if the one asked for cannot hold them */
+pkv_status pkvi_choose_layout(pkvi_planner *p, const pkvi_layers *layers);
 
 /* ---- grouping ---- */
 

@@ -105,7 +105,7 @@ static pkv_status hidden_token_bytes(const pkv_spec *spec, uint64_t *out)
     return PKV_OK;
 }
 
-/* Tensor parallelism may have shrunk the common page below one hidden state: more tokens a block. */
+/* Tensor parallelism may have shrunk the common page below one hidden state. */
 static pkv_status scale_groups(pkvi_planner *p, pkvi_groups *groups, uint64_t scale, uint64_t *page)
 {
     for (uint32_t i = 0; i < groups->n; i++) {

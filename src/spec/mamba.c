@@ -1,7 +1,7 @@
 /* mamba.c  Where a recurrent state can be found again.
  *
  * Rules of vLLM 0.33 (kv_cache_interface): a state is worth keeping at the last unit boundary that
- * leaves something to compute, and a backend can export it inside a query only at certain places. */
+ * leaves something to compute, and a backend can export it inside a query only in some places. */
 #include "base/math.h"
 #include "spec/spec.h"
 

@@ -3,11 +3,11 @@
  * Bytes per head and state, from the slot layouts in docs/internals/plan.md (D = head_size, V of
  * the same size unless said):
  *
- *     fp8 per tensor   D + Dv                       scale outside the page
- *     int8/fp8 t.-head D + Dv + 8                   two inline fp32 scales
+ *     fp8 per tensor   D + Dv             scale outside the page
+ *     int8/fp8 t.-head D + Dv + 8         two inline fp32 scales
  *     int4 t.-head     D/2 + Dv/2 + 8
- *     nvfp4            D/2 + D/16, twice the heads  K and V own slots
- *     turboquant       K + V, even                  K: D, or ceil(D*bits/8) + 2; V: ceil(D*bits/8) + 4
+ *     nvfp4            D/2 + D/16          twice the heads: K and V own slots
+ *     turboquant       K + V, even        K: D, or ceil(D*bits/8) + 2; V: ceil(D*bits/8) + 4
  *     ultraquant       2 * (D/2 + D/32)
  *     octave           K rope/2 + 3(D-rope)/8, V bits*D/8, 2 bytes per scale, rounded up to 8
  *     octave compact   3D/4 + 4, rounded up to 4 */

@@ -1,4 +1,4 @@
-/* spec.c  The life of a spec: defaults, checks, construction rules, equality, another block size. */
+/* spec.c  The life of a spec: defaults, checks, construction, equality, another block size. */
 #include "spec/spec.h"
 
 #include <inttypes.h>
