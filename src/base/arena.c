@@ -20,8 +20,10 @@ static void *libc_alloc(void *ctx, size_t bytes, size_t align)
     if (align <= _Alignof(max_align_t)) {
         return malloc(bytes);
     }
-    size_t rounded = (bytes + align - 1) & ~(align - 1);
-    return rounded < bytes ? NULL : aligned_alloc(align, rounded);
+    if (bytes > SIZE_MAX - align) {
+        return NULL;
+    }
+    return aligned_alloc(align, (bytes + align - 1) & ~(align - 1));
 }
 
 static void libc_free(void *ctx, void *ptr, size_t bytes, size_t align)

@@ -46,16 +46,21 @@ const char *pkv_last_error(void)
     return last_text;
 }
 
-/* Cuts an over-long text before a character that did not fit whole. */
+/* Drops the end of a cut text if it is the beginning of a longer character. */
 static void trim_utf8(char *text, size_t len)
 {
-    while (len > 0 && ((unsigned char)text[len - 1] & 0xc0) == 0x80) {
-        len--;
+    size_t begin = len;
+    while (begin > 0 && ((unsigned char)text[begin - 1] & 0xc0) == 0x80) {
+        begin--;
     }
-    if (len > 0 && (unsigned char)text[len - 1] >= 0xc0) {
-        len--;
+    if (begin == 0 || (unsigned char)text[begin - 1] < 0xc0) {
+        return; /* ASCII, or no character at all */
     }
-    text[len] = '\0';
+    const unsigned char lead = (unsigned char)text[begin - 1];
+    const size_t whole = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    if (len - (begin - 1) < whole) {
+        text[begin - 1] = '\0';
+    }
 }
 
 void pkvi_set_error(const char *fmt, ...)
