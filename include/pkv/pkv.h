@@ -6,10 +6,15 @@
  *  | alloc.h       | memory hooks                                    | 0 |
  *  | version.h     | version of the library                          | 0 |
  *  | spec.h        | what one layer keeps, and how large that is     | 1 |
+ *  | key.h         | names of content: chained block keys            | 1 |
  *  | kv_layout.h   | order of the cache's axes, strides, views       | 2 |
  *  | plan.h        | layers into groups, memory into blocks          | 2 |
+ *  | event.h       | what was stored and removed                     | 2 |
+ *  | pool.h        | reference-counted blocks, found by key          | 2 |
+ *  | seq.h         | the cache at run time: sequences and steps      | 4 |
  *  | model.h       | config.json -> specs (library pagedkv_model)    | 2 |
  *  | document.h    | plan documents as JSON (library pagedkv_model)  | 2 |
+ *  | keys_document.h | requests for keys as JSON (pagedkv_model)     | 2 |
  *
  *  Conventions: bytes and tokens are uint64_t, shapes are written [n, heads, dim], names end in
  *  their unit. Every fallible call returns a pkv_status and sets its out-parameters only on
@@ -20,9 +25,14 @@
 
 #include <pkv/alloc.h>
 #include <pkv/document.h>
+#include <pkv/event.h>
+#include <pkv/key.h>
+#include <pkv/keys_document.h>
 #include <pkv/kv_layout.h>
 #include <pkv/model.h>
 #include <pkv/plan.h>
+#include <pkv/pool.h>
+#include <pkv/seq.h>
 #include <pkv/spec.h>
 #include <pkv/status.h>
 #include <pkv/version.h>

@@ -156,14 +156,16 @@ typedef struct pkv_plan_summary {
     uint64_t scheduler_block_size; /**< tokens; 0: the sizes cannot be resolved, see sizes_status */
     uint64_t hash_block_size;      /**< tokens per key */
     uint64_t hit_alignment;        /**< tokens; hits are multiples of it */
+    uint64_t prefill_lookahead;    /**< tokens after a position that its draft content depends on */
+    uint64_t hash_lookahead;       /**< tokens after a block that its key covers; 0: none */
     int32_t sizes_status;          /**< pkv_status of resolving the three above */
     uint32_t layout;               /**< pkv_kv_layout, resolved */
     uint32_t n_workers;
-    uint8_t zeroing;         /**< new blocks must be zeroed, as a scheduler sees it: by the first
+    uint8_t zeroing;           /**< new blocks must be zeroed, as a scheduler sees it: by the first
                                   layer of each group (pkv_worker_plan: by all layers) */
-    uint8_t mixed_precision; /**< device layers store more than one precision; likewise */
-    uint8_t caching;         /**< prefix caching after the specs had their say */
-    uint8_t reserved;
+    uint8_t mixed_precision;   /**< device layers store more than one precision; likewise */
+    uint8_t caching;           /**< prefix caching after the specs had their say */
+    uint8_t drops_draft_block; /**< hits of draft groups lose their last block at run time */
 } pkv_plan_summary;
 
 /** Defaults of every field; max_model_len stays 0 and must be set. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 enum {
     MAX_BYTES = 64 << 20,
@@ -18,36 +19,6 @@ enum {
 };
 
 /* ---- messages ---- */
-
-/* Bytes of the UTF-8 character that begins here; 0: none does. The text ends with a NUL, which is
- * no continuation byte, so nothing is read beyond it. */
-static size_t char_bytes(const unsigned char *text)
-{
-    static const struct {
-        unsigned char first, last; /* lead bytes */
-        unsigned char least, most; /* second byte: no overlong form, surrogate or plane 17 */
-        unsigned char bytes;
-    } forms[] = {
-        {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        if (text[0] < forms[i].first || text[0] > forms[i].last) {
-            continue;
-        }
-        const size_t bytes = forms[i].bytes;
-        if (bytes > 1 && (text[1] < forms[i].least || text[1] > forms[i].most)) {
-            return 0;
-        }
-        for (size_t n = 2; n < bytes; n++) {
-            if ((text[n] & 0xc0) != 0x80) {
-                return 0;
-            }
-        }
-        return bytes;
-    }
-    return 0;
-}
 
 /* Characters that must not reach a terminal as they are: controls of ASCII and Latin-1, line
  * separators, and marks that turn the direction of text. */
@@ -71,7 +42,7 @@ static size_t escape(const char *from, char *to, size_t limit, bool *cut_out)
     size_t len = 0;
     while (*text) {
         char piece[8];
-        size_t taken = char_bytes(text);
+        size_t taken = pkvi_utf8_char_bytes(text);
         size_t n = taken;
         if (is_control(text, taken)) {
             taken = 1;

@@ -10,6 +10,7 @@
 #include <pkv/model.h>
 
 #include "base/error.h"
+#include "base/params.h"
 #include "model/config.h"
 
 enum { DEFAULT_BLOCK_SIZE = 16, MAX_RANKS = 65536, FIRST_CHUNK = 16384, MAX_WHY = 640 };
@@ -43,25 +44,11 @@ void pkv_model_params_init(pkv_model_params *params)
     params->cache_dtype = "auto";
 }
 
-/* Callers of older headers know fewer fields; callers of newer ones may not use more. */
 static pkv_status import_params(const pkv_model_params *given, pkv_model_params *out)
 {
     pkv_model_params_init(out);
     if (given) {
-        const size_t size = given->struct_size;
-        if (size < offsetof(pkv_model_params, alloc)) {
-            return pkvi_fail(PKV_E_INVAL,
-                             PKVI_READ_CONFIG ": struct_size %zu: call pkv_model_params_init()",
-                             size);
-        }
-        for (size_t i = sizeof *out; i < size; i++) {
-            if (((const unsigned char *)given)[i] != 0) {
-                return pkvi_fail(PKV_E_VERSION,
-                                 PKVI_READ_CONFIG ": struct_size %zu: this library knows %zu bytes",
-                                 size, sizeof *out);
-            }
-        }
-        memcpy(out, given, size < sizeof *out ? size : sizeof *out);
+        PKVI_RETURN_IF(pkvi_import_params(PKVI_READ_CONFIG, given, out, sizeof *out));
     }
     if (out->tp < 1 || out->tp > MAX_RANKS) {
         return pkvi_fail(PKV_E_INVAL, PKVI_READ_CONFIG ": tp %" PRIu32 " is not within 1 and 65536",

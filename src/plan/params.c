@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "base/params.h"
 #include "plan/params.h"
 #include "plan/plan_internal.h"
 
@@ -25,28 +26,6 @@ void pkv_plan_params_init(pkv_plan_params *params)
     params->draft_block_drop = 1;
     params->draft_lookahead_hashes = 1;
     params->hisparse_index_topk = 2048;
-}
-
-/* Callers of older headers know fewer fields, callers of newer ones more: the first get defaults,
- * the second are refused if they use what is not known here. */
-static pkv_status import_params(const pkv_plan_params *given, pkv_plan_params *out)
-{
-    const size_t size = given->struct_size;
-    if (size < offsetof(pkv_plan_params, layers)) {
-        return pkvi_fail(PKV_E_INVAL,
-                         "pkv_plan_create: struct_size %zu: call pkv_plan_params_init()", size);
-    }
-    for (size_t i = sizeof *out; i < size; i++) {
-        if (((const unsigned char *)given)[i] != 0) {
-            return pkvi_fail(PKV_E_VERSION,
-                             "pkv_plan_create: struct_size %zu: this library knows %zu bytes", size,
-                             sizeof *out);
-        }
-    }
-    pkv_plan_params_init(out);
-    memcpy(out, given, size < sizeof *out ? size : sizeof *out);
-    out->struct_size = sizeof *out;
-    return PKV_OK;
 }
 
 static pkv_status out_of_range(const char *field, uint64_t value, uint64_t min, uint64_t max)
@@ -121,7 +100,8 @@ static pkv_status check_workers(const pkv_plan_params *p)
 
 pkv_status pkvi_params_import(const pkv_plan_params *given, pkv_plan_params *out)
 {
-    PKVI_RETURN_IF(import_params(given, out));
+    pkv_plan_params_init(out);
+    PKVI_RETURN_IF(pkvi_import_params("pkv_plan_create", given, out, sizeof *out));
     PKVI_RETURN_IF(check_ranges(out));
     return check_workers(out);
 }

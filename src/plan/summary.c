@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "plan/params.h"
 #include "plan/summary.h"
 #include "spec/kind.h"
 #include "spec/spec.h"
@@ -110,6 +111,18 @@ static uint64_t tp_replicas(const pkvi_planner *p, const pkvi_worker *w)
     return common;
 }
 
+/* Keys that look ahead make the drop of the last block needless; a host pool brings a connector,
+ * which cannot follow such keys. */
+static void draft_rules(const pkvi_planner *p, pkv_plan_summary *s)
+{
+    const bool drop = pkvi_drops_draft_block(p->params);
+    const bool ahead =
+        drop && p->params->draft_lookahead_hashes && s->caching && !p->params->hisparse;
+    s->prefill_lookahead = pkvi_prefill_lookahead(p->params);
+    s->hash_lookahead = ahead ? s->prefill_lookahead : 0;
+    s->drops_draft_block = drop && s->hash_lookahead == 0;
+}
+
 void pkvi_note_precision(pkvi_worker *w)
 {
     const precision whole = precision_of(w, false);
@@ -132,6 +145,7 @@ pkv_status pkvi_summarize(pkvi_planner *p, const pkvi_worker *first, pkv_plan_su
     s->mixed_precision = seen.mixed;
     s->zeroing = seen.mixed || seen.mamba;
     s->tp_replicas = tp_replicas(p, first);
+    draft_rules(p, s);
 
     *sizes_error_out = "";
     const pkv_status st = pkvi_resolve_units(p, first, s->caching, s);

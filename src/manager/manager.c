@@ -1,0 +1,105 @@
+/* manager.c  What all kinds have in common: need, adopt, grow, let go. */
+#include "manager/manager.h"
+
+#include <string.h>
+
+#include "base/math.h"
+#include "pool/pool_internal.h"
+
+const pkvi_rules *pkvi_rules_of(uint32_t kind)
+{
+    switch (kind) {
+    case PKV_KIND_FULL:
+    case PKV_KIND_MLA:
+    case PKV_KIND_HIDDEN_STATE: return &pkvi_full_rules;
+    case PKV_KIND_SLIDING_WINDOW:
+    case PKV_KIND_SLIDING_WINDOW_MLA: return &pkvi_sliding_rules;
+    default: return NULL;
+    }
+}
+
+/* Idle blocks leave the list when they are adopted, so they count like new ones. */
+static uint64_t count_idle(const pkv_pool *pool, const pkv_block *ids, uint64_t n)
+{
+    uint64_t idle = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        idle += ids[i] != PKV_BLOCK_NULL && pool->refs[ids[i]] == 0;
+    }
+    return idle;
+}
+
+uint64_t pkvi_manager_need(const pkvi_manager *m, const pkv_pool *pool, const pkvi_table *t,
+                           const pkvi_need *in)
+{
+    uint64_t required = pkvi_ceil_div(in->tokens, m->span);
+    if (in->admission && m->cap != 0) {
+        required = pkvi_min(required, m->cap);
+    }
+    if (t->tracked) {
+        return required > t->n ? required - t->n : 0;
+    }
+    const uint64_t skipped = m->rules->skipped(m, in->total) / m->span;
+    const uint64_t have = pkvi_max(skipped, in->n_hit + t->n);
+    const uint64_t fresh = required > have ? required - have : 0;
+    const uint64_t passed = pkvi_min(skipped > t->n ? skipped - t->n : 0, in->n_hit);
+    const bool shared_tail = in->n_hit > 0 && in->local % m->span != 0;
+    return fresh + count_idle(pool, in->hit + passed, in->n_hit - passed) + shared_tail;
+}
+
+void pkvi_manager_adopt(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t, const pkvi_need *in)
+{
+    const uint64_t skipped = m->rules->skipped(m, in->total) / m->span;
+    const uint64_t passed = pkvi_min(skipped, in->n_hit);
+    const uint64_t kept = in->n_hit - passed;
+    memset(t->ids, 0, (size_t)skipped * sizeof *t->ids);
+    if (kept > 0) {
+        memcpy(t->ids + skipped, in->hit + passed, (size_t)kept * sizeof *t->ids);
+        pkvi_pool_share(pool, t->ids + skipped, kept);
+    }
+    t->n = (size_t)(skipped + kept);
+    t->n_keyed = t->n;
+    t->tracked = true;
+    t->dirty_from = 0;
+}
+
+static void take_to(pkv_pool *pool, pkvi_table *t, uint64_t n)
+{
+    if (n > t->n) {
+        pkvi_pool_take(pool, n - t->n, t->ids + t->n);
+        t->dirty_from = pkvi_min(t->dirty_from, t->n);
+        t->n = (size_t)n;
+    }
+}
+
+uint64_t pkvi_manager_add_external(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t,
+                                   const pkvi_need *in)
+{
+    const size_t before = t->n;
+    const uint64_t skipped = m->rules->skipped(m, in->total);
+    if (in->total > skipped && in->total > in->local) {
+        take_to(pool, t, pkvi_ceil_div(in->total, m->span));
+    }
+    return t->n - before;
+}
+
+void pkvi_manager_grow(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t, uint64_t tokens)
+{
+    t->new_from = t->n;
+    take_to(pool, t, pkvi_ceil_div(tokens, m->span));
+}
+
+void pkvi_manager_remove_skipped(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t,
+                                 uint64_t processed, pkv_block *scratch)
+{
+    uint64_t end = pkvi_min(m->rules->skipped(m, processed) / m->span, t->n);
+    uint64_t n = 0;
+    while (end > 0 && t->ids[end - 1] != PKV_BLOCK_NULL) {
+        end--;
+        scratch[n++] = t->ids[end];
+        t->ids[end] = PKV_BLOCK_NULL;
+    }
+    if (n > 0) {
+        t->dirty_from = pkvi_min(t->dirty_from, end);
+        pkvi_pool_release(pool, scratch, n);
+    }
+}

@@ -1,0 +1,92 @@
+/* manager.h  The rules of one cache group for the block tables of its sequences.
+ *
+ * A manager knows what a kind of layer keeps; a table is what one sequence holds in one group. The
+ * rules never fail: whoever calls has counted the blocks and made room before. */
+#ifndef PKVI_MANAGER_H
+#define PKVI_MANAGER_H
+
+#include <pkv/plan.h>
+#include <pkv/pool.h>
+
+#include "prefix/match.h"
+
+/* Blocks of one sequence in one group, in order of position. Entries of what fell out of a window
+ * are the null block. */
+typedef struct pkvi_table {
+    pkv_block *ids; /* [n] */
+    size_t n, capacity;
+    uint64_t n_keyed;  /* blocks that are keyed, or found keyed */
+    bool tracked;      /* n_keyed is meant: the sequence has adopted, or keyed something */
+    size_t new_from;   /* entries that the last allocate added begin here */
+    size_t dirty_from; /* entries from here on changed since the last step */
+    pkv_block copied;  /* private copy of a shared tail made by the last allocate, or 0 */
+    pkv_block *fresh;  /* [n_fresh] copied and the added ones, if there is a copy */
+    size_t fresh_capacity;
+} pkvi_table;
+
+typedef struct pkvi_manager pkvi_manager;
+
+/* Which of the blocks [from, to) are worth a key. */
+typedef struct pkvi_mask_in {
+    uint64_t from, to;
+    uint64_t alignment;         /* of hits, in tokens */
+    uint64_t retention;         /* as in pkv_plan_params */
+    const uint64_t *boundaries; /* [n_boundaries] tokens at which a later request can resume */
+    uint32_t n_boundaries;
+} pkvi_mask_in;
+
+/* What a kind of layer does differently. */
+typedef struct pkvi_rules {
+    /* Tokens that a sequence of so many computed ones never looks at again. */
+    uint64_t (*skipped)(const pkvi_manager *m, uint64_t computed);
+    /* Longest hit up to max_tokens; writes tables. */
+    uint64_t (*match)(const pkvi_manager *m, const pkvi_match *in, uint64_t max_tokens,
+                      uint64_t *n_blocks);
+    /* Mask bytes [to - from]; false: all blocks. */
+    bool (*mask)(const pkvi_manager *m, const pkvi_mask_in *in, uint8_t *mask);
+    bool full; /* a hit stays one when it is cut */
+    bool fine; /* hits may end inside a block */
+} pkvi_rules;
+
+struct pkvi_manager {
+    const pkvi_rules *rules;
+    pkv_spec spec;
+    uint32_t group;
+    uint64_t span;   /* tokens per block over all ranks */
+    uint64_t window; /* sliding kinds */
+    uint64_t cap;    /* blocks that admission counts at most; 0: no cap */
+    bool cacheable;
+    bool drop;   /* prefix hits give up their last block */
+    bool zeroed; /* new blocks must be zeroed */
+};
+
+/* The rules of a kind, or NULL: not managed. */
+const pkvi_rules *pkvi_rules_of(uint32_t kind);
+
+extern const pkvi_rules pkvi_full_rules, pkvi_sliding_rules;
+
+/* What a sequence asks for in one group. */
+typedef struct pkvi_need {
+    uint64_t tokens;       /* that need a slot */
+    uint64_t total, local; /* computed, with and without external ones */
+    const pkv_block *hit;  /* [n_hit] found blocks, not adopted yet */
+    uint64_t n_hit;
+    bool admission; /* count what it holds at once, not its whole length */
+} pkvi_need;
+
+/* Blocks that this takes from the list: new ones, and idle ones that are adopted. */
+uint64_t pkvi_manager_need(const pkvi_manager *m, const pkv_pool *pool, const pkvi_table *t,
+                           const pkvi_need *in);
+/* Makes found blocks the beginning of an empty table. */
+void pkvi_manager_adopt(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t, const pkvi_need *in);
+/* Blocks for tokens that are computed elsewhere; returns how many were added. */
+uint64_t pkvi_manager_add_external(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t,
+                                   const pkvi_need *in);
+/* Grows the table to so many tokens. */
+void pkvi_manager_grow(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t, uint64_t tokens);
+/* Releases blocks that a sequence of so many processed tokens never looks at again.
+ * scratch: [table.n] */
+void pkvi_manager_remove_skipped(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t,
+                                 uint64_t processed, pkv_block *scratch);
+
+#endif

@@ -1,0 +1,97 @@
+/* check.c  The invariants of a pool, walked from end to end.
+ *
+ * free + in use + the null block = all; a block is in the list exactly if nobody holds it; every
+ * key in the index names a block that has it, and the reverse. */
+#include <inttypes.h>
+
+#include "base/error.h"
+#include "pool/pool_internal.h"
+
+static pkv_status broken(const char *what, uint64_t where)
+{
+    return pkvi_fail(PKV_E_CORRUPT, "pkv_pool_check: %s (block or entry %" PRIu64 ")", what, where);
+}
+
+static pkv_status check_list(const pkv_pool *pool)
+{
+    uint64_t count = 0, unheld = 0;
+    for (uint32_t b = pool->next[0]; b != 0; b = pool->next[b]) {
+        if (b >= pool->n_blocks || pool->refs[b] != 0) {
+            return broken("a held block is in the free list", b);
+        }
+        if (pool->prev[pool->next[b]] != b || ++count > pool->n_free) {
+            return broken("the free list is not a list", b);
+        }
+    }
+    for (uint64_t b = 1; b < pool->n_blocks; b++) {
+        unheld += pool->refs[b] == 0;
+    }
+    if (count != pool->n_free || unheld != count) {
+        return broken("blocks without a holder are missing from the free list", count);
+    }
+    return pool->refs[0] == 0 ? PKV_OK : broken("the null block is held", 0);
+}
+
+static pkv_status check_entry(const pkv_pool *pool, uint32_t entry, pkv_block block)
+{
+    const pkvi_entry_key *e = &pool->entries[entry];
+    if (e->block != block || e->next == PKVI_NO_ENTRY ||
+        pkvi_index_find_block(pool, &e->key, e->group, block) == PKVI_NO_ENTRY) {
+        return broken("a key of a block is not in the index", entry);
+    }
+    return PKV_OK;
+}
+
+static pkv_status check_keys(const pkv_pool *pool, uint64_t *n_entries)
+{
+    for (uint32_t b = 0; b < pool->n_blocks; b++) {
+        if (pool->tokens[b] == 0) {
+            if (pool->secondary[b] != PKVI_NO_ENTRY || pool->entries[b].next != PKVI_NO_ENTRY) {
+                return broken("a block without a primary key has others", b);
+            }
+            continue;
+        }
+        if (b == 0) {
+            return broken("the null block has a key", 0);
+        }
+        PKVI_RETURN_IF(check_entry(pool, b, b));
+        ++*n_entries;
+        for (uint32_t e = pool->secondary[b]; e != PKVI_NO_ENTRY;
+             e = pool->entries[e].next_of_block) {
+            PKVI_RETURN_IF(check_entry(pool, e, b));
+            ++*n_entries;
+        }
+    }
+    return PKV_OK;
+}
+
+static pkv_status check_index(const pkv_pool *pool)
+{
+    uint64_t n_entries = 0, n_keys = 0, reached = 0;
+    PKVI_RETURN_IF(check_keys(pool, &n_entries));
+    for (uint64_t s = 0; s < pool->n_slots; s++) {
+        if (pool->slots[s] == 0) {
+            continue;
+        }
+        const uint32_t first = (uint32_t)(pool->slots[s] & 0xffffffffu) - 1u;
+        uint32_t e = first;
+        n_keys++;
+        do {
+            if (e >= pool->n_entries || pool->tokens[pool->entries[e].block] == 0 ||
+                ++reached > n_entries) {
+                return broken("the index names a key that no block has", e);
+            }
+            e = pool->entries[e].next;
+        } while (e != first);
+    }
+    if (reached != n_entries || n_keys != pool->n_keys) {
+        return broken("keys are missing from the index", reached);
+    }
+    return PKV_OK;
+}
+
+pkv_status pkv_pool_check(const pkv_pool *pool)
+{
+    PKVI_RETURN_IF(check_list(pool));
+    return pool->caching ? check_index(pool) : PKV_OK;
+}

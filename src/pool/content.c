@@ -1,0 +1,339 @@
+/* content.c  Keying blocks, and telling the sink.
+ *
+ * A block has one primary key, for the longest prefix it was keyed for, and any number of secondary
+ * ones, for prefixes that end inside it. They come and go together. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "pool/pool_internal.h"
+
+static void tell_removed(pkv_pool *pool, const pkvi_entry_key *e)
+{
+    const pkv_key *key = &e->key;
+    const pkv_event event = {.type = PKV_EVENT_REMOVED,
+                             .group = e->group,
+                             .n_keys = 1,
+                             .key_bytes = pool->key_bytes,
+                             .keys = &key};
+    pool->sink.event(pool->sink.ctx, &event);
+}
+
+static void drop_entry(pkv_pool *pool, uint32_t entry, bool tell)
+{
+    if (pkvi_index_remove(pool, entry) && tell && pool->sink.event) {
+        tell_removed(pool, &pool->entries[entry]);
+    }
+}
+
+void pkvi_drop_keys(pkv_pool *pool, pkv_block block, bool tell)
+{
+    if (pool->tokens[block] == 0) {
+        return;
+    }
+    drop_entry(pool, block, tell);
+    pool->tokens[block] = 0;
+    uint32_t entry = pool->secondary[block];
+    pool->secondary[block] = PKVI_NO_ENTRY;
+    while (entry != PKVI_NO_ENTRY) {
+        const uint32_t next = pool->entries[entry].next_of_block;
+        drop_entry(pool, entry, tell);
+        pool->entries[entry].next_of_block = pool->free_entry;
+        pool->free_entry = entry;
+        entry = next;
+    }
+}
+
+static void fill_entry(pkv_pool *pool, uint32_t entry, const pkv_key *key, uint32_t group,
+                       pkv_block block)
+{
+    pool->entries[entry].key = *key;
+    pool->entries[entry].group = group;
+    pool->entries[entry].block = block;
+    pkvi_index_add(pool, entry);
+}
+
+/* A block whose every unit is keyed has no room for one more key; units_per_block says how many
+ * there can be, so running out means that a caller keyed beyond a block. */
+static pkv_status add_secondary(pkv_pool *pool, const pkv_key *key, uint32_t group, pkv_block block)
+{
+    const uint32_t entry = pool->free_entry;
+    if (entry == PKVI_NO_ENTRY) {
+        return pkvi_fail(PKV_E_CORRUPT,
+                         "pkv_pool_cache_partial: block %" PRIu32 " has too many keys", block);
+    }
+    pool->free_entry = pool->entries[entry].next_of_block;
+    uint32_t *link = &pool->secondary[block];
+    while (*link != PKVI_NO_ENTRY) {
+        link = &pool->entries[*link].next_of_block;
+    }
+    *link = entry;
+    pool->entries[entry].next_of_block = PKVI_NO_ENTRY;
+    fill_entry(pool, entry, key, group, block);
+    return PKV_OK;
+}
+
+/* ---- whole blocks ---- */
+
+static pkv_status check_range(const pkv_pool *pool, const pkv_chain *chain, uint64_t from,
+                              uint64_t to, uint64_t block_size)
+{
+    if (!pool->caching) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_pool_cache_full: the pool does not cache");
+    }
+    if (!chain || block_size == 0 || block_size % pool->unit != 0 || from > to ||
+        to > chain->n_keys / (block_size / pool->unit)) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_pool_cache_full: blocks [%" PRIu64 ", %" PRIu64 ") of %" PRIu64
+                         " tokens are not covered by the keys",
+                         from, to, block_size);
+    }
+    if (pool->sink.event && to - from > pool->max_table) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_pool_cache_full: %" PRIu64 " blocks at once, max_table is %" PRIu64,
+                         to - from, pool->max_table);
+    }
+    return PKV_OK;
+}
+
+/* Whether this is the block's primary key already: two sequences of a fork key what they share. */
+static bool is_keyed(const pkv_pool *pool, pkv_block block, const pkv_key *key, uint32_t group)
+{
+    return pool->tokens[block] != 0 && pool->entries[block].group == group &&
+           memcmp(&pool->entries[block].key, key, sizeof *key) == 0;
+}
+
+static pkv_status check_blocks(const pkv_pool *pool, const pkv_chain *chain, const pkv_block *table,
+                               uint64_t from, uint64_t to, uint64_t block_size, uint32_t group,
+                               const uint8_t *mask)
+{
+    for (uint64_t i = from; i < to; i++) {
+        if (table[i] >= pool->n_blocks) {
+            return pkvi_fail(PKV_E_INVAL,
+                             "pkv_pool_cache_full: block %" PRIu32 " of a pool of %" PRIu64,
+                             table[i], pool->n_blocks);
+        }
+        const uint64_t tokens = (i + 1) * block_size;
+        if (table[i] != PKV_BLOCK_NULL && (!mask || mask[i - from]) &&
+            pool->tokens[table[i]] >= tokens &&
+            !is_keyed(pool, table[i], &chain->keys[tokens / pool->unit - 1], group)) {
+            return pkvi_fail(PKV_E_CORRUPT,
+                             "pkv_pool_cache_full: block %" PRIu32 " is keyed for %" PRIu64
+                             " tokens",
+                             table[i], pool->tokens[table[i]]);
+        }
+    }
+    return PKV_OK;
+}
+
+static void tell_stored(pkv_pool *pool, const pkv_chain *chain, uint64_t from, uint64_t to,
+                        uint64_t block_size, uint32_t group, uint64_t n_keys)
+{
+    const uint64_t m = block_size / pool->unit;
+    const pkv_event event = {.type = PKV_EVENT_STORED,
+                             .group = group,
+                             .n_keys = (uint32_t)n_keys,
+                             .key_bytes = pool->key_bytes,
+                             .keys = pool->event_keys,
+                             .positions = pool->event_positions,
+                             .parent = from > 0 ? &chain->keys[from * m - 1] : NULL,
+                             .chain = chain,
+                             .first_token = from * block_size,
+                             .n_tokens = (to - from) * block_size,
+                             .block_size = block_size,
+                             .lookahead = pool->lookahead};
+    pool->sink.event(pool->sink.ctx, &event);
+}
+
+pkv_status pkv_pool_cache_full(pkv_pool *pool, const pkv_chain *chain, const pkv_block *table,
+                               uint64_t from, uint64_t to, uint64_t block_size, uint32_t group,
+                               const uint8_t *mask)
+{
+    uint64_t n_keys = 0;
+    PKVI_RETURN_IF(check_range(pool, chain, from, to, block_size));
+    PKVI_RETURN_IF(check_blocks(pool, chain, table, from, to, block_size, group, mask));
+    const uint64_t m = block_size / pool->unit;
+    for (uint64_t i = from; i < to; i++) {
+        const pkv_block b = table[i];
+        const pkv_key *key = &chain->keys[(i + 1) * m - 1];
+        if (b == PKV_BLOCK_NULL || (mask && !mask[i - from]) || is_keyed(pool, b, key, group)) {
+            continue;
+        }
+        pkvi_drop_keys(pool, b, true); /* a partial key that is now a whole one */
+        fill_entry(pool, b, key, group, b);
+        pool->tokens[b] = (i + 1) * block_size;
+        if (pool->sink.event) {
+            pool->event_keys[n_keys] = key;
+            pool->event_positions[n_keys++] = i * block_size;
+        }
+    }
+    if (n_keys > 0) {
+        tell_stored(pool, chain, from, to, block_size, group, n_keys);
+    }
+    return PKV_OK;
+}
+
+void pkvi_pool_report(pkv_pool *pool, const pkv_chain *chain, uint64_t n, uint64_t block_size,
+                      uint32_t group)
+{
+    const uint64_t m = block_size / pool->unit;
+    if (!pool->sink.event || n == 0 || n > pool->max_table || n > chain->n_keys / m) {
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        pool->event_keys[i] = &chain->keys[(i + 1) * m - 1];
+        pool->event_positions[i] = i * block_size;
+    }
+    tell_stored(pool, chain, 0, n, block_size, group, n);
+}
+
+/* ---- partial blocks ---- */
+
+static pkv_status check_partial(const pkv_pool *pool, const pkv_chain *chain, pkv_block block,
+                                uint64_t tokens)
+{
+    if (!pool->caching || !chain || block >= pool->n_blocks || tokens == 0 ||
+        tokens % pool->unit != 0 || tokens / pool->unit > chain->n_keys) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_pool_cache_partial: block %" PRIu32 ", tokens %" PRIu64
+                         ": a multiple of the unit %" PRIu64 " with a key is needed",
+                         block, tokens, pool->unit);
+    }
+    return PKV_OK;
+}
+
+/* The stored event of one unit. */
+static void tell_partial(pkv_pool *pool, const pkv_chain *chain, uint64_t tokens, uint32_t group)
+{
+    const uint64_t unit = tokens / pool->unit - 1;
+    const pkv_key *key = &chain->keys[unit];
+    const uint64_t position = unit * pool->unit;
+    const pkv_event event = {.type = PKV_EVENT_STORED,
+                             .group = group,
+                             .n_keys = 1,
+                             .key_bytes = pool->key_bytes,
+                             .keys = &key,
+                             .positions = &position,
+                             .parent = unit > 0 ? &chain->keys[unit - 1] : NULL,
+                             .chain = chain,
+                             .first_token = position,
+                             .n_tokens = pool->unit,
+                             .block_size = pool->unit,
+                             .lookahead = pool->lookahead};
+    pool->sink.event(pool->sink.ctx, &event);
+}
+
+pkv_status pkv_pool_cache_partial(pkv_pool *pool, const pkv_chain *chain, pkv_block block,
+                                  uint64_t tokens, uint32_t group, bool replace)
+{
+    PKVI_RETURN_IF(check_partial(pool, chain, block, tokens));
+    if (block == PKV_BLOCK_NULL) {
+        return PKV_OK;
+    }
+    const pkv_key *key = &chain->keys[tokens / pool->unit - 1];
+    if (replace) {
+        pkvi_drop_keys(pool, block, true);
+    } else if (pkvi_index_find_block(pool, key, group, block) != PKVI_NO_ENTRY) {
+        return PKV_OK;
+    } else if (pool->tokens[block] < tokens) {
+        pkvi_drop_keys(pool, block, true);
+    }
+    if (pool->tokens[block] == 0) {
+        fill_entry(pool, block, key, group, block);
+        pool->tokens[block] = tokens;
+    } else {
+        PKVI_RETURN_IF(add_secondary(pool, key, group, block));
+    }
+    if (pool->sink.event) {
+        tell_partial(pool, chain, tokens, group);
+    }
+    return PKV_OK;
+}
+
+/* ---- keys of a block ---- */
+
+static pkv_status check_block(const pkv_pool *pool, const char *function, pkv_block block)
+{
+    if (block >= pool->n_blocks) {
+        return pkvi_fail(PKV_E_INVAL, "%s: block %" PRIu32 " of a pool of %" PRIu64, function,
+                         block, pool->n_blocks);
+    }
+    return PKV_OK;
+}
+
+pkv_status pkv_pool_evict(pkv_pool *pool, pkv_block block)
+{
+    PKVI_RETURN_IF(check_block(pool, "pkv_pool_evict", block));
+    if (pool->samples && block != PKV_BLOCK_NULL) {
+        pkvi_residency_ended(pool, block);
+    }
+    if (pool->caching) {
+        pkvi_drop_keys(pool, block, true);
+    }
+    return PKV_OK;
+}
+
+pkv_status pkv_pool_move_keys(pkv_pool *pool, pkv_block src, pkv_block dst)
+{
+    PKVI_RETURN_IF(check_block(pool, "pkv_pool_move_keys", src));
+    PKVI_RETURN_IF(check_block(pool, "pkv_pool_move_keys", dst));
+    if (!pool->caching || dst == PKV_BLOCK_NULL || src == dst || pool->tokens[dst] != 0) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_pool_move_keys: block %" PRIu32 " has keys of its own",
+                         dst);
+    }
+    if (pool->tokens[src] == 0) {
+        return PKV_OK;
+    }
+    const pkvi_entry_key primary = pool->entries[src];
+    (void)pkvi_index_remove(pool, src);
+    fill_entry(pool, dst, &primary.key, primary.group, dst);
+    pool->tokens[dst] = pool->tokens[src];
+    pool->tokens[src] = 0;
+    pool->secondary[dst] = pool->secondary[src];
+    pool->secondary[src] = PKVI_NO_ENTRY;
+    for (uint32_t e = pool->secondary[dst]; e != PKVI_NO_ENTRY;
+         e = pool->entries[e].next_of_block) {
+        (void)pkvi_index_remove(pool, e); /* re-keyed behind equal content, as the primary is */
+        pool->entries[e].block = dst;
+        pkvi_index_add(pool, e);
+    }
+    return PKV_OK;
+}
+
+pkv_status pkv_pool_reset(pkv_pool *pool)
+{
+    if (pool->n_free != pool->n_blocks - 1) {
+        return PKV_E_AGAIN;
+    }
+    for (uint32_t b = 1; pool->caching && b < pool->n_blocks; b++) {
+        pkvi_drop_keys(pool, b, false);
+    }
+    for (uint32_t b = 1; pool->watched && b < pool->n_blocks; b++) {
+        if (pool->watched[b]) {
+            pool->watched[b] = 0;
+            pool->on_reuse(pool->reuse_ctx, b);
+        }
+    }
+    if (pool->samples) {
+        pkvi_residency_clear(pool);
+    }
+    if (pool->sink.event) {
+        const pkv_event event = {.type = PKV_EVENT_CLEARED, .key_bytes = pool->key_bytes};
+        pool->sink.event(pool->sink.ctx, &event);
+    }
+    return PKV_OK;
+}
+
+pkv_status pkv_pool_lookup(const pkv_pool *pool, const pkv_key *key, const uint32_t *groups,
+                           uint32_t n_groups, pkv_block *ids)
+{
+    for (uint32_t g = 0; g < n_groups; g++) {
+        const uint32_t entry =
+            pool->caching ? pkvi_index_find(pool, key, groups[g]) : PKVI_NO_ENTRY;
+        if (entry == PKVI_NO_ENTRY) {
+            return PKV_E_NOT_FOUND;
+        }
+        ids[g] = pool->entries[entry].block;
+    }
+    return PKV_OK;
+}

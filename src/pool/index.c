@@ -1,0 +1,135 @@
+/* index.c  Keys to entries: open addressing with linear probing.
+ *
+ * A slot holds part of the key's digest beside the entry number, so that a probe touches an entry
+ * only when it very likely is the one. Removal shifts later entries back instead of leaving marks,
+ * so that probes stay short however long the cache lives. */
+#include <string.h>
+
+#include "pool/pool_internal.h"
+
+/* Keys are digests already; the group only has to move them apart. */
+static uint64_t slot_hash(const pkv_key *key, uint32_t group)
+{
+    uint64_t word;
+    memcpy(&word, key->bytes, sizeof word);
+    return word ^ ((uint64_t)group << 40) ^ ((uint64_t)group << 3);
+}
+
+static uint64_t slot_value(uint64_t hash, uint32_t entry)
+{
+    return (hash & 0xffffffff00000000u) | (entry + 1u);
+}
+
+static uint32_t slot_entry(uint64_t slot)
+{
+    return (uint32_t)(slot & 0xffffffffu) - 1u;
+}
+
+static bool same_key(const pkvi_entry_key *entry, const pkv_key *key, uint32_t group)
+{
+    return entry->group == group && memcmp(&entry->key, key, sizeof *key) == 0;
+}
+
+/* The slot of a key, or the empty one where it would go. */
+static uint64_t find_slot(const pkv_pool *pool, const pkv_key *key, uint32_t group)
+{
+    const uint64_t hash = slot_hash(key, group), mask = pool->n_slots - 1;
+    uint64_t at = hash & mask;
+    while (pool->slots[at] != 0) {
+        const uint64_t slot = pool->slots[at];
+        if ((slot ^ hash) >> 32 == 0 && same_key(&pool->entries[slot_entry(slot)], key, group)) {
+            break;
+        }
+        at = (at + 1) & mask;
+    }
+    return at;
+}
+
+uint32_t pkvi_index_find(const pkv_pool *pool, const pkv_key *key, uint32_t group)
+{
+    const uint64_t slot = pool->slots[find_slot(pool, key, group)];
+    return slot == 0 ? PKVI_NO_ENTRY : slot_entry(slot);
+}
+
+uint32_t pkvi_index_find_block(const pkv_pool *pool, const pkv_key *key, uint32_t group,
+                               pkv_block block)
+{
+    const uint32_t first = pkvi_index_find(pool, key, group);
+    uint32_t entry = first;
+    if (first == PKVI_NO_ENTRY) {
+        return first;
+    }
+    do {
+        if (pool->entries[entry].block == block) {
+            return entry;
+        }
+        entry = pool->entries[entry].next;
+    } while (entry != first);
+    return PKVI_NO_ENTRY;
+}
+
+void pkvi_index_add(pkv_pool *pool, uint32_t entry)
+{
+    pkvi_entry_key *e = &pool->entries[entry];
+    const uint64_t at = find_slot(pool, &e->key, e->group);
+    if (pool->slots[at] == 0) {
+        pool->slots[at] = slot_value(slot_hash(&e->key, e->group), entry);
+        e->next = e->prev = entry;
+        pool->n_keys++;
+        return;
+    }
+    const uint32_t first = slot_entry(pool->slots[at]);
+    const uint32_t last = pool->entries[first].prev;
+    e->next = first;
+    e->prev = last;
+    pool->entries[last].next = entry;
+    pool->entries[first].prev = entry;
+}
+
+/* Closes the gap at `at`: entries that a probe would no longer reach move back into it. */
+static void shift_back(pkv_pool *pool, uint64_t at)
+{
+    const uint64_t mask = pool->n_slots - 1;
+    uint64_t gap = at, look = at;
+    for (;;) {
+        look = (look + 1) & mask;
+        if (pool->slots[look] == 0) {
+            break;
+        }
+        const pkvi_entry_key *e = &pool->entries[slot_entry(pool->slots[look])];
+        const uint64_t home = slot_hash(&e->key, e->group) & mask;
+        /* distances forward, modulo the table */
+        if (((look + pool->n_slots - home) & mask) >= ((look + pool->n_slots - gap) & mask)) {
+            pool->slots[gap] = pool->slots[look];
+            gap = look;
+        }
+    }
+    pool->slots[gap] = 0;
+}
+
+bool pkvi_index_remove(pkv_pool *pool, uint32_t entry)
+{
+    pkvi_entry_key *e = &pool->entries[entry];
+    if (e->next == PKVI_NO_ENTRY) {
+        return false;
+    }
+    const uint64_t at = find_slot(pool, &e->key, e->group);
+    if (e->next == entry) {
+        shift_back(pool, at);
+        pool->n_keys--;
+    } else {
+        if (slot_entry(pool->slots[at]) == entry) {
+            pool->slots[at] = slot_value(slot_hash(&e->key, e->group), e->next);
+        }
+        pool->entries[e->prev].next = e->next;
+        pool->entries[e->next].prev = e->prev;
+    }
+    e->next = e->prev = PKVI_NO_ENTRY;
+    return true;
+}
+
+void pkvi_index_clear(pkv_pool *pool)
+{
+    memset(pool->slots, 0, pool->n_slots * sizeof *pool->slots);
+    pool->n_keys = 0;
+}

@@ -1,0 +1,106 @@
+/* pool_internal.h  A pool in memory.
+ *
+ * Blocks are numbers; what is known of them lies in arrays by number. The list of free and idle
+ * blocks is doubly linked and circular with the null block as its sentinel, which is never in it:
+ *
+ *     next[0] -> first to be handed out ... last <- prev[0]
+ *
+ * Keys are entries of their own. Entry b < n_blocks is the primary key of block b; the entries
+ *  after are secondary keys (a prefix that ends inside a block which is keyed for more), taken
+ *  from a free list and chained per block in the order in which they were added. Entries of equal
+ *  key and group form a ring in the order in which they were keyed, and the index names the first.
+ *  */
+#ifndef PKVI_POOL_INTERNAL_H
+#define PKVI_POOL_INTERNAL_H
+
+#include <pkv/pool.h>
+
+#include "base/arena.h"
+
+#define PKVI_NO_ENTRY UINT32_MAX
+
+typedef struct pkvi_entry_key {
+    pkv_key key;
+    uint32_t group;
+    uint32_t block;         /* that the key names */
+    uint32_t next, prev;    /* ring of equal keys; PKVI_NO_ENTRY: not in the index */
+    uint32_t next_of_block; /* secondary keys of a block, or the free list of entries */
+} pkvi_entry_key;
+
+/* Residency sample of one block. */
+typedef struct pkvi_sample {
+    uint64_t birth_ns, last_ns;
+    uint64_t access_ns[4]; /* the last four, a ring */
+    uint32_t n_access;
+    uint32_t live;
+} pkvi_sample;
+
+struct pkv_pool {
+    pkvi_arena arena; /* holds this struct too */
+    uint64_t n_blocks, n_free;
+    uint32_t *next, *prev; /* [n_blocks] the free list */
+    uint32_t *refs;        /* [n_blocks] */
+    uint64_t *tokens;      /* [n_blocks] covered by the primary key; 0: none */
+    uint32_t *secondary;   /* [n_blocks] first secondary entry */
+    uint8_t *watched;      /* [n_blocks] on_reuse is due */
+
+    pkvi_entry_key *entries; /* [n_entries] */
+    uint32_t n_entries, free_entry;
+    uint64_t *slots; /* [n_slots] upper half of the digest, entry + 1; 0: empty */
+    uint64_t n_slots, n_keys;
+
+    uint64_t unit, lookahead;
+    uint32_t key_bytes;
+    bool caching;
+    pkv_event_sink sink;
+    const pkv_key **event_keys; /* [max_table] */
+    uint64_t *event_positions;  /* [max_table] */
+    uint64_t max_table;
+
+    void *reuse_ctx;
+    void (*on_reuse)(void *ctx, pkv_block block);
+    pkvi_sample *samples; /* [n_blocks], or NULL */
+    double sample_rate;
+    uint64_t random;
+    void *residency_ctx;
+    uint64_t (*clock_ns)(void *ctx);
+    void (*on_residency)(void *ctx, const pkv_residency *sample);
+};
+
+/* ---- index.c ---- */
+
+/* First entry of a key and group, or PKVI_NO_ENTRY. */
+uint32_t pkvi_index_find(const pkv_pool *pool, const pkv_key *key, uint32_t group);
+/* The entry of that key which names `block`, or PKVI_NO_ENTRY. */
+uint32_t pkvi_index_find_block(const pkv_pool *pool, const pkv_key *key, uint32_t group,
+                               pkv_block block);
+/* Adds a filled entry behind all of equal key. */
+void pkvi_index_add(pkv_pool *pool, uint32_t entry);
+/* Takes an entry out; false: it was not in. */
+bool pkvi_index_remove(pkv_pool *pool, uint32_t entry);
+void pkvi_index_clear(pkv_pool *pool);
+
+/* ---- pool.c ---- */
+
+/* The public calls for callers that have counted and checked before. */
+void pkvi_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids);
+void pkvi_pool_share(pkv_pool *pool, const pkv_block *ids, uint64_t n);
+void pkvi_pool_release(pkv_pool *pool, const pkv_block *ids, uint64_t n);
+
+/* ---- content.c ---- */
+
+/* Drops all keys of a block, with an event each if `tell`. */
+void pkvi_drop_keys(pkv_pool *pool, pkv_block block, bool tell);
+
+/* Tells the first n blocks of a prefix as stored, though nothing changes. */
+void pkvi_pool_report(pkv_pool *pool, const pkv_chain *chain, uint64_t n, uint64_t block_size,
+                      uint32_t group);
+
+/* ---- residency.c ---- */
+
+void pkvi_residency_taken(pkv_pool *pool, pkv_block block);
+void pkvi_residency_accessed(pkv_pool *pool, pkv_block block);
+void pkvi_residency_ended(pkv_pool *pool, pkv_block block);
+void pkvi_residency_clear(pkv_pool *pool);
+
+#endif

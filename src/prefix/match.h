@@ -1,0 +1,35 @@
+/* match.h  How much of a prefix is still cached, by the rule of one kind of layer.
+ *
+ * A match writes block tables: found blocks, with the null block where a kind needs none. */
+#ifndef PKVI_MATCH_H
+#define PKVI_MATCH_H
+
+#include <stdbool.h>
+
+#include <pkv/pool.h>
+
+/* Where to look, and for which groups: they are looked up together, since a block must be cached
+ * for all of them. */
+typedef struct pkvi_match {
+    const pkv_pool *pool;
+    const pkv_key *keys; /* [n_keys] one per unit */
+    uint64_t n_keys, unit;
+    uint64_t block_size;    /* tokens; a multiple of the unit */
+    uint64_t alignment;     /* tokens; a hit is a multiple of it */
+    bool drop;              /* the last matched block is given up for a drafter */
+    const uint32_t *groups; /* [n_groups] */
+    uint32_t n_groups;
+    pkv_block **tables; /* [n_groups], each with room for every block of the prefix */
+} pkvi_match;
+
+/* Full attention: from the left, to the first block that is missing. */
+uint64_t pkvi_match_full(const pkvi_match *m, uint64_t max_tokens, uint64_t *n_blocks);
+/* Sliding window: from the right, the last run of blocks that covers a window; a run that reaches
+ * block 0 counts whatever its length. */
+uint64_t pkvi_match_window(const pkvi_match *m, uint64_t window, uint64_t max_tokens,
+                           uint64_t *n_blocks);
+
+/* Blocks that a hit needs in a row. */
+uint64_t pkvi_window_blocks(uint64_t window, uint64_t block_size, bool drop);
+
+#endif

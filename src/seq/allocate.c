@@ -1,0 +1,389 @@
+/* allocate.c  Slots for one step of one sequence.
+ *
+ *     look up -> check -> make room in every list -> gate -> free below windows -> count ->
+ *     adopt hits in all groups -> blocks for external tokens -> blocks to compute into -> keys
+ *
+ * Hits of all groups are adopted before any group takes a block, so that one group cannot evict
+ * what another is about to use. After the count nothing can fail. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "base/params.h"
+#include "pool/pool_internal.h"
+#include "seq/allocate.h"
+
+void pkv_allocate_params_init(pkv_allocate_params *params)
+{
+    memset(params, 0, sizeof *params);
+    params->struct_size = sizeof *params;
+    params->use_cached = 2;
+    params->others_scheduled = 1;
+}
+
+static pkv_status invalid(const char *field, uint64_t value, const char *why)
+{
+    return pkvi_fail(PKV_E_INVAL, "pkv_seq_allocate: %s %" PRIu64 ": %s", field, value, why);
+}
+
+static pkv_status check_params(const pkv_seq *seq, const pkv_allocate_params *p, bool use_cached)
+{
+    const uint64_t most = PKV_SPEC_LIMIT;
+    if (p->new_tokens > most || p->lookahead > most || p->external_tokens > most ||
+        p->in_flight_tokens > most || p->reserved_blocks > most) {
+        return invalid("new_tokens", p->new_tokens, "a number is beyond 2^31-1");
+    }
+    if (seq->live && (use_cached || p->external_tokens > 0)) {
+        return invalid("external_tokens", p->external_tokens,
+                       "a hit or external tokens only at the first allocation");
+    }
+    for (uint64_t i = 0; i < p->n_skip_zero_groups; i++) {
+        if (!p->skip_zero_groups || p->skip_zero_groups[i] >= seq->cache->info.n_groups) {
+            return invalid("skip_zero_groups", i, "no such group");
+        }
+    }
+    return PKV_OK;
+}
+
+static pkv_status check_tokens(const pkv_seq *seq, const pkv_allocate_params *p, uint64_t hit)
+{
+    const uint64_t computed = seq->computed + hit + p->external_tokens;
+    if (p->external_tokens > 0 && hit + p->external_tokens > seq->tokens.n) {
+        return invalid("external_tokens", p->external_tokens, "more than the sequence has");
+    }
+    if (computed + p->new_tokens > seq->cache->info.max_model_len) {
+        return invalid("new_tokens", p->new_tokens, "beyond max_model_len");
+    }
+    if (hit + p->external_tokens + p->new_tokens == 0) {
+        return invalid("new_tokens", 0, "nothing to allocate");
+    }
+    return PKV_OK;
+}
+
+/* ---- private copies of shared tails ---- */
+
+/* References that are only there to keep the ends of a copy. */
+static uint32_t count_pins(const pkv_cache *c, pkv_block block)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < c->pins.n; i++) {
+        n += c->pins.at[i] == block;
+    }
+    return n;
+}
+
+/* The entry of a table that the next token will be written into, if another sequence holds the
+ * block too; or SIZE_MAX. Only a fork shares a block that is not full. */
+static size_t shared_tail(const pkv_seq *seq, uint32_t g)
+{
+    const pkv_cache *c = seq->cache;
+    const pkvi_table *t = &seq->tables[g];
+    const uint64_t span = c->managers[g].span, at = seq->computed / span;
+    if (!seq->live || seq->computed % span == 0 || at >= t->n || t->ids[at] == PKV_BLOCK_NULL ||
+        c->pool->refs[t->ids[at]] < 2) {
+        return SIZE_MAX;
+    }
+    return c->pool->refs[t->ids[at]] - count_pins(c, t->ids[at]) > 1 ? (size_t)at : SIZE_MAX;
+}
+
+static void copy_tail(pkv_seq *seq, uint32_t g, size_t at)
+{
+    pkv_cache *c = seq->cache;
+    pkvi_table *t = &seq->tables[g];
+    const pkv_block src = t->ids[at];
+    pkvi_pool_take(c->pool, 1, &t->ids[at]);
+    pkvi_pool_share(c->pool, &t->ids[at], 1); /* the copy itself holds both ends */
+    t->copied = t->ids[at];
+    t->dirty_from = pkvi_min(t->dirty_from, at);
+    c->copies.at[c->copies.n++] = (pkv_block_copy){src, t->ids[at]};
+    c->pins.at[c->pins.n++] = src;
+    c->pins.at[c->pins.n++] = t->ids[at];
+    c->zero[g].at[c->zero[g].n++] = t->copied;
+}
+
+/* ---- room ---- */
+
+static bool reserve_group(pkv_seq *seq, uint32_t g, uint64_t tokens)
+{
+    pkv_cache *c = seq->cache;
+    pkvi_table *t = &seq->tables[g];
+    const uint64_t blocks = pkvi_max(pkvi_ceil_div(tokens, c->managers[g].span), t->n) + 1;
+    void *ids = pkvi_array_grown(&c->alloc, t->ids, &t->capacity, (size_t)blocks, sizeof *t->ids);
+    if (!ids) {
+        return false;
+    }
+    t->ids = ids;
+    const size_t added = (size_t)blocks - t->n + 1;
+    if (shared_tail(seq, g) != SIZE_MAX) {
+        void *fresh =
+            pkvi_array_grown(&c->alloc, t->fresh, &t->fresh_capacity, added, sizeof *t->fresh);
+        if (!fresh) {
+            return false;
+        }
+        t->fresh = fresh;
+    }
+    return pkvi_block_list_reserve(&c->alloc, &c->zero[g], c->zero[g].n + added) &&
+           pkvi_block_list_reserve(&c->alloc, &c->scratch, (size_t)blocks);
+}
+
+static bool reserve_all(pkv_seq *seq, uint64_t tokens)
+{
+    pkv_cache *c = seq->cache;
+    size_t zero = c->told_zero.n;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        if (!reserve_group(seq, g, tokens)) {
+            return false;
+        }
+        zero += c->zero[g].capacity;
+    }
+    const size_t groups = c->info.n_groups;
+    return pkvi_block_list_reserve(&c->alloc, &c->told_zero, zero) &&
+           pkvi_copy_list_reserve(&c->alloc, &c->copies, c->copies.n + groups) &&
+           pkvi_block_list_reserve(&c->alloc, &c->pins, c->pins.n + 2 * groups);
+}
+
+/* ---- counting ---- */
+
+static pkvi_need need_of(const pkv_seq *seq, uint32_t g, const pkvi_request *r, uint64_t tokens,
+                         bool admission)
+{
+    const pkv_cache *c = seq->cache;
+    return (pkvi_need){.tokens = tokens,
+                       .total = r->total,
+                       .local = r->local,
+                       .hit = r->use_cached ? c->hit[g].at : NULL,
+                       .n_hit = r->use_cached ? c->hit[g].n : 0,
+                       .admission = admission};
+}
+
+static uint64_t count_needed(const pkv_seq *seq, const pkvi_request *r, uint64_t tokens,
+                             bool admission)
+{
+    const pkv_cache *c = seq->cache;
+    uint64_t needed = 0;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        const pkvi_need in = need_of(seq, g, r, tokens, admission);
+        needed += pkvi_manager_need(&c->managers[g], c->pool, &seq->tables[g], &in);
+        needed += shared_tail(seq, g) != SIZE_MAX;
+    }
+    return needed;
+}
+
+/* ---- the change ---- */
+
+static bool skips_zero(const pkv_allocate_params *p, uint32_t g)
+{
+    for (uint64_t i = 0; i < p->n_skip_zero_groups; i++) {
+        if (p->skip_zero_groups[i] == g) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void note_zero(pkv_cache *c, uint32_t g, const pkv_block *ids, uint64_t n)
+{
+    if (c->managers[g].zeroed && n > 0) {
+        memcpy(c->zero[g].at + c->zero[g].n, ids, (size_t)n * sizeof *ids);
+        c->zero[g].n += (size_t)n;
+    }
+}
+
+static void adopt(pkv_seq *seq, const pkv_allocate_params *p, const pkvi_request *r)
+{
+    pkv_cache *c = seq->cache;
+    bool any_hit = p->external_tokens > 0;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        if (seq->tables[g].tracked) {
+            return; /* it runs: there is nothing to adopt */
+        }
+        any_hit |= r->use_cached && c->hit[g].n > 0;
+    }
+    if (!any_hit) {
+        return;
+    }
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        const pkvi_need in = need_of(seq, g, r, 0, false);
+        pkvi_manager_adopt(&c->managers[g], c->pool, &seq->tables[g], &in);
+    }
+    for (uint32_t g = 0; p->external_tokens > 0 && g < c->info.n_groups; g++) {
+        pkvi_table *t = &seq->tables[g];
+        const pkvi_need in = need_of(seq, g, r, 0, false);
+        const uint64_t n = pkvi_manager_add_external(&c->managers[g], c->pool, t, &in);
+        if (!skips_zero(p, g)) {
+            note_zero(c, g, t->ids + t->n - n, n);
+        }
+    }
+}
+
+static void grow(pkv_seq *seq, uint64_t tokens)
+{
+    pkv_cache *c = seq->cache;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        pkvi_table *t = &seq->tables[g];
+        const size_t tail = shared_tail(seq, g);
+        t->copied = 0;
+        if (tail != SIZE_MAX) {
+            copy_tail(seq, g, tail);
+        }
+        pkvi_manager_grow(&c->managers[g], c->pool, t, tokens);
+        note_zero(c, g, t->ids + t->new_from, t->n - t->new_from);
+        if (t->copied != 0) {
+            t->fresh[0] = t->copied;
+            memcpy(t->fresh + 1, t->ids + t->new_from, (t->n - t->new_from) * sizeof *t->ids);
+        }
+    }
+}
+
+/* Hands the zero-fills of all groups over, group by group. */
+static void tell_zero(pkv_cache *c)
+{
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        if (c->zero[g].n > 0) {
+            memcpy(c->told_zero.at + c->told_zero.n, c->zero[g].at,
+                   c->zero[g].n * sizeof *c->zero[g].at);
+            c->told_zero.n += c->zero[g].n;
+            c->zero[g].n = 0;
+        }
+    }
+}
+
+static void count_lookup(pkv_seq *seq, uint64_t hit)
+{
+    pkv_cache_stats *s = &seq->cache->stats;
+    if (!seq->cache->info.caching || seq->skip_lookup) {
+        return;
+    }
+    const bool again = seq->n_preemptions > 0;
+    *(again ? &s->preempted_requests : &s->requests) += 1;
+    *(again ? &s->preempted_queries : &s->queries) += seq->tokens.n;
+    *(again ? &s->preempted_hits : &s->hits) += hit;
+}
+
+/* ---- the walk ---- */
+
+static pkv_status refuse(const pkv_cache *c, uint64_t needed, pkv_allocate_result *out)
+{
+    out->needed = needed;
+    out->free = pkv_pool_free_count(c->pool);
+    return PKV_E_NO_BLOCKS;
+}
+
+static pkv_status allocate(pkv_seq *seq, const pkv_allocate_params *p, const pkvi_request *r,
+                           pkv_allocate_result *out)
+{
+    pkv_cache *c = seq->cache;
+    const uint64_t most = c->info.max_model_len, free = pkv_pool_free_count(c->pool);
+    const uint64_t watermark = p->others_scheduled && seq->waiting ? c->watermark : 0;
+    const uint64_t slots = pkvi_min(r->total + p->new_tokens + p->lookahead, most);
+    if (!reserve_all(seq, pkvi_max(slots, seq->tokens.n))) {
+        return pkvi_fail(PKV_E_NOMEM, "pkv_seq_allocate: out of memory for tables");
+    }
+    if (p->full_sequence_must_fit) {
+        const uint64_t whole = count_needed(seq, r, pkvi_min(seq->tokens.n, most), true);
+        if (whole + watermark > free) {
+            return refuse(c, whole + watermark, out);
+        }
+    }
+    const uint64_t processed = r->total > p->in_flight_tokens ? r->total - p->in_flight_tokens : 0;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        pkvi_manager_remove_skipped(&c->managers[g], c->pool, &seq->tables[g], processed,
+                                    c->scratch.at);
+    }
+    const uint64_t needed = count_needed(seq, r, slots, false) + watermark + p->reserved_blocks;
+    if (needed > pkv_pool_free_count(c->pool)) {
+        return refuse(c, needed, out);
+    }
+    adopt(seq, p, r);
+    grow(seq, slots);
+    if (p->delay_caching) {
+        return PKV_OK;
+    }
+    return pkvi_key_blocks(seq, pkvi_min(r->total + p->new_tokens, seq->tokens.n));
+}
+
+/* What changes from here on is what a worker's rows lack. */
+static void begin_changes(pkv_seq *seq)
+{
+    if (seq->last_step != seq->cache->steps) {
+        for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
+            seq->tables[g].dirty_from = seq->tables[g].n;
+        }
+        seq->last_step = seq->cache->steps;
+    }
+}
+
+pkv_status pkvi_allocate(pkv_seq *seq, const pkv_allocate_params *p, pkv_allocate_result *out)
+{
+    pkv_cache *c = seq->cache;
+    pkv_hit hit = {0, 0};
+    const bool use_cached = p->use_cached == 2 ? !seq->live : p->use_cached == 1;
+    PKVI_RETURN_IF(check_params(seq, p, use_cached));
+    if (use_cached) {
+        pkvi_find_hit(seq, &hit);
+    }
+    PKVI_RETURN_IF(check_tokens(seq, p, hit.tokens));
+    if (use_cached) {
+        seq->shared_prefix = hit.shared_prefix;
+        if (seq->report_reused && hit.tokens > 0) {
+            pkvi_report_hit(seq);
+        }
+    }
+    pkvi_request r = {.local = seq->computed + hit.tokens, .use_cached = use_cached};
+    r.total = pkvi_min(r.local + p->external_tokens, c->info.max_model_len);
+    seq->in_flight = p->in_flight_tokens;
+    begin_changes(seq);
+    PKVI_RETURN_IF(allocate(seq, p, &r, out));
+    if (use_cached) {
+        count_lookup(seq, hit.tokens);
+    }
+    seq->live = true;
+    seq->waiting = seq->waiting && p->delay_caching;
+    seq->computed += hit.tokens + p->external_tokens + p->new_tokens;
+    tell_zero(c);
+    out->cached_tokens = hit.tokens;
+    return PKV_OK;
+}
+
+void pkvi_begin_result(pkv_cache *c)
+{
+    c->copies.n = 0;
+    c->told_zero.n = 0;
+}
+
+void pkvi_end_result(const pkv_cache *c, pkv_allocate_result *out)
+{
+    out->copies = c->copies.at;
+    out->n_copies = c->copies.n;
+    out->zero = c->told_zero.at;
+    out->n_zero = c->told_zero.n;
+}
+
+pkv_status pkv_seq_allocate(pkv_seq *seq, const pkv_allocate_params *params,
+                            pkv_allocate_result *out)
+{
+    pkv_allocate_params p;
+    if (!seq || !params || !out) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_seq_allocate: seq, params or out is NULL");
+    }
+    pkvi_cache_check_thread(seq->cache);
+    memset(out, 0, sizeof *out);
+    pkv_allocate_params_init(&p);
+    PKVI_RETURN_IF(pkvi_import_params("pkv_seq_allocate", params, &p, sizeof p));
+    pkvi_begin_result(seq->cache);
+    PKVI_RETURN_IF(pkvi_allocate(seq, &p, out));
+    pkvi_end_result(seq->cache, out);
+    return PKV_OK;
+}
+
+const pkv_block *pkv_seq_new_blocks(const pkv_seq *seq, uint32_t group, uint64_t *n_out)
+{
+    if (group >= seq->cache->info.n_groups) {
+        *n_out = 0;
+        return NULL;
+    }
+    const pkvi_table *t = &seq->tables[group];
+    *n_out = t->n - t->new_from + (t->copied != 0);
+    return t->copied != 0 ? t->fresh : t->ids + t->new_from;
+}

@@ -1,0 +1,21 @@
+/* allocate.h  One allocate, alone or in a batch. */
+#ifndef PKVI_ALLOCATE_H
+#define PKVI_ALLOCATE_H
+
+#include "seq/cache_internal.h"
+
+/* What one allocate works with. */
+typedef struct pkvi_request {
+    uint64_t local; /* computed here, with the hit */
+    uint64_t total; /* and with external tokens */
+    bool use_cached;
+} pkvi_request;
+
+/* Lists of copies and zero-fills begin anew, and are handed out. */
+void pkvi_begin_result(pkv_cache *cache);
+void pkvi_end_result(const pkv_cache *cache, pkv_allocate_result *out);
+
+/* pkv_seq_allocate() that adds to the lists. */
+pkv_status pkvi_allocate(pkv_seq *seq, const pkv_allocate_params *params, pkv_allocate_result *out);
+
+#endif

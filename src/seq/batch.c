@@ -1,0 +1,85 @@
+/* batch.c  One call a step: all running sequences advance. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "seq/allocate.h"
+
+static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t i)
+{
+    const pkv_seq *seq = step->seq;
+    if (!seq || seq->cache != c || !seq->live) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_cache_advance: step %" PRIu64 ": not an allocated sequence", i);
+    }
+    const uint64_t computed = step->computed == PKV_STEP_KEEP ? seq->computed : step->computed;
+    const uint64_t most = c->info.max_model_len;
+    if (step->n_tokens > most || seq->tokens.n > most - step->n_tokens ||
+        seq->tokens.n + step->n_tokens <= computed ||
+        (step->n_tokens > 0 && !step->tokens && seq->has_tokens)) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_cache_advance: step %" PRIu64 ": %zu tokens and %" PRIu64
+                         " more, %" PRIu64 " computed: nothing to compute, or beyond max_model_len",
+                         i, seq->tokens.n, step->n_tokens, computed);
+    }
+    for (uint64_t t = 0; step->tokens && t < step->n_tokens; t++) {
+        if (step->tokens[t] < 0) {
+            return pkvi_fail(PKV_E_INVAL, "pkv_cache_advance: step %" PRIu64 ": token %" PRId32, i,
+                             step->tokens[t]);
+        }
+    }
+    return PKV_OK;
+}
+
+/* A sequence twice in one batch would be checked against a state that it no longer has. */
+static pkv_status check_distinct(pkv_cache *c, const pkv_step *steps, uint64_t n)
+{
+    c->marks++;
+    for (uint64_t i = 0; i < n; i++) {
+        if (steps[i].seq->mark == c->marks) {
+            return pkvi_fail(PKV_E_INVAL, "pkv_cache_advance: step %" PRIu64 ": the sequence twice",
+                             i);
+        }
+        steps[i].seq->mark = c->marks;
+    }
+    return PKV_OK;
+}
+
+static pkv_status advance(const pkv_step *step, uint64_t lookahead, pkv_allocate_result *out)
+{
+    pkv_seq *seq = step->seq;
+    pkv_allocate_params p;
+    if (step->computed != PKV_STEP_KEEP) {
+        PKVI_RETURN_IF(pkv_seq_set_computed(seq, step->computed));
+    }
+    if (step->n_tokens > 0) {
+        PKVI_RETURN_IF(pkv_seq_append(seq, step->tokens, step->n_tokens));
+    }
+    pkv_allocate_params_init(&p);
+    p.new_tokens = seq->tokens.n - seq->computed;
+    p.lookahead = lookahead;
+    return pkvi_allocate(seq, &p, out);
+}
+
+pkv_status pkv_cache_advance(pkv_cache *cache, const pkv_step *steps, uint64_t n,
+                             uint64_t lookahead, pkv_allocate_result *out, uint64_t *done_out)
+{
+    pkv_status st = PKV_OK;
+    if (!cache || (n > 0 && !steps) || !out || !done_out) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_cache_advance: an argument is NULL");
+    }
+    pkvi_cache_check_thread(cache);
+    *done_out = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        PKVI_RETURN_IF(check_step(cache, &steps[i], i));
+    }
+    PKVI_RETURN_IF(check_distinct(cache, steps, n));
+    memset(out, 0, sizeof *out);
+    pkvi_begin_result(cache);
+    for (uint64_t i = 0; i < n && st == PKV_OK; i++) {
+        st = advance(&steps[i], lookahead, out);
+        *done_out += st == PKV_OK;
+    }
+    pkvi_end_result(cache, out);
+    return st;
+}

@@ -1,0 +1,112 @@
+/* cache_internal.h  A cache and its sequences in memory.
+ *
+ * Everything that a step needs is there before it begins: an allocate first makes room in every
+ *  list that it may write, and only then changes anything, so that it cannot fail half way. */
+#ifndef PKVI_CACHE_INTERNAL_H
+#define PKVI_CACHE_INTERNAL_H
+
+#include <pkv/seq.h>
+
+#include "base/arena.h"
+#include "base/array.h"
+#include "manager/manager.h"
+
+PKVI_DEFINE_LIST(pkvi_block_list, pkv_block)
+PKVI_DEFINE_LIST(pkvi_copy_list, pkv_block_copy)
+PKVI_DEFINE_LIST(pkvi_byte_list, uint8_t)
+PKVI_DEFINE_LIST(pkvi_token_list, int32_t)
+PKVI_DEFINE_LIST(pkvi_key_list, pkv_key)
+PKVI_DEFINE_LIST(pkvi_size_list, size_t)
+
+/* Cacheable groups of one spec, looked up together. */
+typedef struct pkvi_lookup_group {
+    uint32_t *groups; /* [n_groups] */
+    uint32_t n_groups;
+    bool drop;     /* hits lose their last block */
+    bool verified; /* the drop holds for the length that is tried */
+    bool known;    /* full attention: looked up, `tokens` long */
+    uint64_t tokens;
+} pkvi_lookup_group;
+
+struct pkv_cache {
+    pkvi_arena arena; /* what lives as long as the cache; holds this struct too */
+    pkv_alloc alloc;
+    pkv_pool *pool;
+    pkv_hasher *hasher;
+    pkv_cache_info info;
+    pkv_cache_group *groups;    /* [n_groups] */
+    pkvi_manager *managers;     /* [n_groups] */
+    pkvi_lookup_group *lookups; /* [n_lookups] full attention first */
+    uint32_t n_lookups;
+    bool hybrid;   /* several groups */
+    bool any_drop; /* some group's hits lose a block */
+    uint32_t dcp;
+    uint64_t alignment;                  /* of hits */
+    uint64_t hash_lookahead, unfinished; /* tokens at the end whose content may still change */
+    uint64_t retention;
+    uint64_t watermark; /* blocks */
+
+    pkvi_block_list *hit;   /* [n_groups] tables of the last lookup; room for any prefix opened */
+    pkv_block **hit_tables; /* [n_groups] scratch: the tables of one lookup group */
+    pkvi_block_list *zero;  /* [n_groups] new blocks to be zeroed */
+    pkvi_block_list told_zero, scratch;
+    pkvi_block_list pins;         /* ends of copies, until the next step */
+    pkvi_block_list deferred;     /* blocks of deferred closes, in the order of their release */
+    pkvi_size_list deferred_ends; /* end of each close in it: one release each */
+    pkvi_copy_list copies;
+    pkvi_byte_list mask;
+
+    pkv_seq *first; /* open sequences */
+    pkv_cache_stats stats;
+    uint64_t steps; /* begun */
+    uint64_t marks; /* batches begun */
+#ifndef NDEBUG
+    const void *owner; /* names the thread that made the cache */
+#endif
+};
+
+struct pkv_seq {
+    pkv_cache *cache;
+    pkv_seq *next, *prev;
+    pkvi_token_list tokens; /* n is the number of tokens even if they are not known */
+    bool has_tokens;
+    bool ready_keys; /* keys come from the caller */
+    pkvi_key_list keys;
+    pkvi_table *tables; /* [n_groups] */
+    pkv_extras *extras; /* with all that it points to, or NULL */
+    const char *session;
+    pkvi_arena arena; /* extras, session, tables */
+    uint64_t n_prompt, computed, in_flight;
+    uint64_t shared_prefix, n_preemptions, lora_id;
+    uint64_t last_step; /* of the cache, in which the tables last changed */
+    uint64_t mark;      /* of the last batch that named it */
+    bool has_lora_id, skip_lookup, report_reused, live, waiting;
+};
+
+/* Debug builds: the calling thread is the cache's. */
+#ifdef NDEBUG
+#define pkvi_cache_check_thread(cache) ((void)(cache))
+#else
+void pkvi_cache_check_thread(const pkv_cache *cache);
+#endif
+
+/* ---- lookup.c ---- */
+/* Longest hit of a sequence; writes cache->hit. Never fails: open made room. */
+void pkvi_find_hit(pkv_seq *seq, pkv_hit *out);
+
+/* ---- keying.c ---- */
+pkv_chain pkvi_chain_of(const pkv_seq *seq);
+/* Keys what is whole among the first so many tokens. */
+pkv_status pkvi_key_blocks(pkv_seq *seq, uint64_t tokens);
+/* Tells the blocks of the last hit as stored. */
+void pkvi_report_hit(pkv_seq *seq);
+
+/* ---- seq.c ---- */
+/* Releases the blocks of deferred closes, one close after the other. */
+void pkvi_release_deferred(pkv_cache *cache);
+/* Gives all blocks back and forgets the tables. */
+void pkvi_release_tables(pkv_seq *seq);
+/* Takes a sequence out of its cache and frees it. */
+void pkvi_seq_free(pkv_seq *seq);
+
+#endif

@@ -1,0 +1,88 @@
+/* fork.c  Two sequences over the same blocks.
+ *
+ * The child holds the blocks of the computed tokens, the last one perhaps half full. Whoever is
+ * first to write into that one gets a private copy then (allocate.c); slots beyond the computed
+ * tokens are not shared, since both would write them. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "pool/pool_internal.h"
+#include "seq/cache_internal.h"
+
+static bool copy_table(pkv_seq *child, const pkv_seq *parent, uint32_t g)
+{
+    const pkv_cache *c = parent->cache;
+    const pkvi_table *from = &parent->tables[g];
+    pkvi_table *to = &child->tables[g];
+    const uint64_t span = c->managers[g].span;
+    const size_t n = (size_t)pkvi_min(pkvi_ceil_div(parent->computed, span), from->n);
+    void *ids = pkvi_array_grown(&c->alloc, to->ids, &to->capacity, n + 1, sizeof *to->ids);
+    if (!ids) {
+        return false;
+    }
+    to->ids = ids;
+    if (n > 0) {
+        memcpy(to->ids, from->ids, n * sizeof *to->ids);
+    }
+    to->n = to->new_from = n;
+    to->tracked = from->tracked;
+    to->n_keyed = pkvi_min(from->n_keyed, parent->computed / span);
+    return true;
+}
+
+static pkv_status open_child(pkv_seq *parent, pkv_seq **out)
+{
+    const pkv_cache *c = parent->cache;
+    const bool keys = parent->keys.n > 0 || parent->ready_keys;
+    pkv_seq_params p;
+    pkv_seq_params_init(&p);
+    p.skip_lookup = parent->skip_lookup;
+    p.report_reused = parent->report_reused;
+    p.has_lora_id = parent->has_lora_id;
+    p.lora_id = parent->lora_id;
+    p.tokens = parent->has_tokens ? parent->tokens.at : NULL;
+    p.n_tokens = parent->tokens.n;
+    p.keys = keys ? parent->keys.at : NULL; /* they need not be computed again */
+    p.n_keys = parent->keys.n;
+    p.extras = parent->extras;
+    p.session = parent->session;
+    if (keys &&
+        parent->keys.n != pkv_key_count(parent->tokens.n, c->info.unit, c->hash_lookahead)) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_seq_fork: the keys of the last tokens are missing");
+    }
+    return pkv_seq_open(parent->cache, &p, out);
+}
+
+pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out)
+{
+    pkv_seq *child;
+    if (!seq || !out) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_seq_fork: seq or out is NULL");
+    }
+    *out = NULL;
+    if (!seq->live) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_seq_fork: the sequence is not allocated");
+    }
+    PKVI_RETURN_IF(open_child(seq, &child));
+    for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
+        if (!copy_table(child, seq, g)) {
+            for (uint32_t i = 0; i < seq->cache->info.n_groups; i++) {
+                child->tables[i].n = 0; /* nothing is held yet */
+            }
+            pkvi_seq_free(child);
+            return pkvi_fail(PKV_E_NOMEM, "pkv_seq_fork: out of memory for tables");
+        }
+    }
+    for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
+        pkvi_pool_share(seq->cache->pool, child->tables[g].ids, child->tables[g].n);
+    }
+    child->ready_keys = seq->ready_keys;
+    child->n_prompt = seq->n_prompt;
+    child->computed = seq->computed;
+    child->shared_prefix = seq->shared_prefix;
+    child->live = true;
+    child->waiting = false;
+    *out = child;
+    return PKV_OK;
+}

@@ -1,0 +1,124 @@
+/* keying.c  Which blocks get a key, and when.
+ *
+ * A block is keyed when all of its tokens are final. Kinds that recycle blocks key only those from
+ * which a later request can resume; a full group whose blocks are longer than a key's unit also
+ * keys the last boundary inside the prompt, where a resend will look. */
+#include <inttypes.h>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "pool/pool_internal.h"
+#include "seq/cache_internal.h"
+
+enum { MAX_BOUNDARIES = 4 };
+
+pkv_chain pkvi_chain_of(const pkv_seq *seq)
+{
+    return (pkv_chain){.tokens = seq->has_tokens ? seq->tokens.at : NULL,
+                       .keys = seq->keys.at,
+                       .n_tokens = seq->tokens.n,
+                       .n_keys = seq->keys.n,
+                       .extras = seq->extras,
+                       .session = seq->session,
+                       .lora_id = seq->lora_id,
+                       .has_lora_id = seq->has_lora_id};
+}
+
+/* Positions at which a later request that replays this prompt can resume: one token is always left
+ * to compute; where a drafter gives up a block, one lower, for the same and for a longer prompt. */
+static uint32_t replay_boundaries(const pkv_seq *seq, uint64_t out[MAX_BOUNDARIES])
+{
+    const uint64_t block = seq->cache->info.scheduler_block_size, n = seq->n_prompt;
+    if (!seq->cache->any_drop) {
+        out[0] = n - 1;
+        return 1;
+    }
+    const uint64_t resend = (n - 1) / block * block, longer = n / block * block;
+    out[0] = resend > block ? resend - block : 0;
+    out[1] = longer > block ? longer - block : 0;
+    return 2;
+}
+
+/* Tokens whose blocks may be keyed in a group. Hits of several groups end on scheduler blocks, so
+ * nothing beyond the last one could be found; a group that drops a block is matched one further. */
+static uint64_t cacheable_tokens(const pkv_cache *c, const pkvi_manager *m, uint64_t tokens)
+{
+    const uint64_t block = c->info.scheduler_block_size;
+    const uint64_t final = tokens > c->unfinished ? tokens - c->unfinished : 0;
+    if (!c->hybrid) {
+        return final;
+    }
+    const uint64_t aligned = tokens / block * block;
+    if (m->drop && aligned > 0) {
+        return pkvi_min(final, final / block * block + m->span);
+    }
+    return aligned;
+}
+
+static pkv_status key_whole(pkv_seq *seq, uint32_t g, uint64_t tokens)
+{
+    pkv_cache *c = seq->cache;
+    const pkvi_manager *m = &c->managers[g];
+    pkvi_table *t = &seq->tables[g];
+    uint64_t boundaries[MAX_BOUNDARIES];
+    const uint64_t keyed = t->tracked ? t->n_keyed : 0;
+    const uint64_t whole = pkvi_min(tokens, seq->keys.n * c->info.unit) / m->span;
+    if (keyed >= whole) {
+        return PKV_OK;
+    }
+    uint32_t n = replay_boundaries(seq, boundaries);
+    if (seq->shared_prefix != 0) {
+        boundaries[n++] = seq->shared_prefix;
+        if (m->drop && seq->shared_prefix >= m->span) {
+            boundaries[n++] = seq->shared_prefix - m->span;
+        }
+    }
+    const pkvi_mask_in in = {keyed, whole, c->alignment, c->retention, boundaries, n};
+    const bool masked = m->rules->mask(m, &in, c->mask.at);
+    const pkv_chain chain = pkvi_chain_of(seq);
+    PKVI_RETURN_IF(pkv_pool_cache_full(c->pool, &chain, t->ids, keyed, whole, m->span, g,
+                                       masked ? c->mask.at : NULL));
+    t->n_keyed = whole;
+    t->tracked = true;
+    return PKV_OK;
+}
+
+/* A resend matches at most all tokens but one; a drafter's lookup reads the whole prompt first. */
+static pkv_status key_prompt_tail(pkv_seq *seq, uint32_t g, uint64_t tokens)
+{
+    pkv_cache *c = seq->cache;
+    const pkvi_manager *m = &c->managers[g];
+    const pkvi_table *t = &seq->tables[g];
+    const uint64_t limit = m->drop ? seq->n_prompt : seq->n_prompt - 1;
+    const uint64_t boundary = pkvi_min(limit / c->info.unit, seq->keys.n) * c->info.unit;
+    if (!m->rules->full || m->span == c->info.unit || boundary == 0 || boundary > tokens ||
+        boundary % m->span == 0 || boundary / m->span >= t->n) {
+        return PKV_OK;
+    }
+    const pkv_chain chain = pkvi_chain_of(seq);
+    return pkv_pool_cache_partial(c->pool, &chain, t->ids[boundary / m->span], boundary, g, false);
+}
+
+pkv_status pkvi_key_blocks(pkv_seq *seq, uint64_t tokens)
+{
+    const pkv_cache *c = seq->cache;
+    for (uint32_t g = 0; c->info.caching && g < c->info.n_groups; g++) {
+        if (c->managers[g].cacheable) {
+            const uint64_t cacheable = cacheable_tokens(c, &c->managers[g], tokens);
+            PKVI_RETURN_IF(key_whole(seq, g, cacheable));
+            PKVI_RETURN_IF(key_prompt_tail(seq, g, cacheable));
+        }
+    }
+    return PKV_OK;
+}
+
+/* The event counts null blocks of a window as if they were there, as subscribers expect. */
+void pkvi_report_hit(pkv_seq *seq)
+{
+    pkv_cache *c = seq->cache;
+    const pkv_chain chain = pkvi_chain_of(seq);
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        const uint64_t block_size = c->managers[g].spec.block_size;
+        pkvi_pool_report(c->pool, &chain, c->hit[g].n, block_size, g);
+    }
+}

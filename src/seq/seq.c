@@ -1,0 +1,452 @@
+/* seq.c  The life of a sequence: opened, grown, preempted, forked, closed. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "base/params.h"
+#include "pool/pool_internal.h"
+#include "seq/cache_internal.h"
+
+void pkv_seq_params_init(pkv_seq_params *params)
+{
+    memset(params, 0, sizeof *params);
+    params->struct_size = sizeof *params;
+}
+
+static pkv_status no_memory(const char *function)
+{
+    return pkvi_fail(PKV_E_NOMEM, "%s: out of memory", function);
+}
+
+/* ---- tokens and keys ---- */
+
+static pkv_status check_tokens(const char *function, const int32_t *tokens, uint64_t n)
+{
+    for (uint64_t i = 0; tokens && i < n; i++) {
+        if (tokens[i] < 0) {
+            return pkvi_fail(PKV_E_INVAL, "%s: token %" PRIu64 " is %" PRId32, function, i,
+                             tokens[i]);
+        }
+    }
+    return PKV_OK;
+}
+
+/* Room for so many tokens, their keys, and the lookups of so long a prefix. */
+static bool reserve_tokens(pkv_seq *seq, uint64_t n)
+{
+    pkv_cache *c = seq->cache;
+    if (seq->has_tokens && !pkvi_token_list_reserve(&c->alloc, &seq->tokens, (size_t)n)) {
+        return false;
+    }
+    if (!c->info.caching) {
+        return true;
+    }
+    if (!pkvi_key_list_reserve(&c->alloc, &seq->keys, (size_t)(n / c->info.unit + 1))) {
+        return false;
+    }
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        const uint64_t blocks = n / c->managers[g].span + 2;
+        if (!pkvi_block_list_reserve(&c->alloc, &c->hit[g], (size_t)blocks) ||
+            !pkvi_byte_list_reserve(&c->alloc, &c->mask, (size_t)blocks)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Keys of the units that have become whole; there is room for them. */
+static pkv_status extend_keys(pkv_seq *seq)
+{
+    pkv_cache *c = seq->cache;
+    if (!c->info.caching || seq->ready_keys) {
+        return PKV_OK;
+    }
+    const uint64_t n = pkv_key_count(seq->tokens.n, c->info.unit, c->hash_lookahead);
+    if (n <= seq->keys.n) {
+        return PKV_OK;
+    }
+    const pkv_key *parent = seq->keys.n > 0 ? &seq->keys.at[seq->keys.n - 1] : NULL;
+    PKVI_RETURN_IF(pkv_key_chain(c->hasher, seq->extras, seq->tokens.at, seq->tokens.n,
+                                 c->info.unit, c->hash_lookahead, seq->keys.n, n, parent,
+                                 seq->keys.at + seq->keys.n));
+    seq->keys.n = (size_t)n;
+    return PKV_OK;
+}
+
+/* ---- copies of what the caller lends ---- */
+
+static pkv_status copy_text(pkvi_arena *arena, const char *from, const char **to)
+{
+    *to = from ? pkvi_arena_text(arena, from) : NULL;
+    return from && !*to ? no_memory("pkv_seq_open") : PKV_OK;
+}
+
+static pkv_status copy_media(pkvi_arena *arena, const pkv_extras *from, pkv_extras *to)
+{
+    pkv_media *media = pkvi_arena_get(arena, from->n_media, sizeof *media);
+    if (!media) {
+        return no_memory("pkv_seq_open");
+    }
+    for (uint32_t i = 0; i < from->n_media; i++) {
+        media[i] = from->media[i];
+        PKVI_RETURN_IF(copy_text(arena, from->media[i].id, &media[i].id));
+    }
+    to->media = media;
+    return PKV_OK;
+}
+
+static pkv_status copy_extras(pkv_seq *seq, const pkv_extras *from)
+{
+    if (!from) {
+        return PKV_OK;
+    }
+    PKVI_RETURN_IF(pkv_extras_check(from, seq->tokens.n));
+    pkv_extras *to = pkvi_arena_get(&seq->arena, 1, sizeof *to);
+    if (!to) {
+        return no_memory("pkv_seq_open");
+    }
+    *to = *from;
+    PKVI_RETURN_IF(copy_text(&seq->arena, from->lora_name, &to->lora_name));
+    PKVI_RETURN_IF(copy_text(&seq->arena, from->lora_path, &to->lora_path));
+    PKVI_RETURN_IF(copy_text(&seq->arena, from->salt, &to->salt));
+    PKVI_RETURN_IF(copy_media(&seq->arena, from, to));
+    if (from->has_embeds && from->n_embed_rows > 0) {
+        const size_t rows = (size_t)from->n_embed_rows, bytes = (size_t)from->embed_row_bytes;
+        uint8_t *embeds = pkvi_arena_get(&seq->arena, rows, bytes);
+        if (!embeds) {
+            return no_memory("pkv_seq_open");
+        }
+        memcpy(embeds, from->embeds, rows * bytes);
+        to->embeds = embeds;
+    }
+    seq->extras = to;
+    return PKV_OK;
+}
+
+/* ---- open ---- */
+
+static pkv_status check_open(const pkv_cache *c, const pkv_seq_params *p)
+{
+    if (p->n_tokens == 0 || p->n_tokens > c->info.max_model_len) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_seq_open: n_tokens %" PRIu64
+                         " is not within 1 and max_model_len %" PRIu64,
+                         p->n_tokens, c->info.max_model_len);
+    }
+    if (!p->tokens && !p->keys && c->info.caching) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_seq_open: neither tokens nor keys");
+    }
+    const uint64_t n_keys = pkv_key_count(p->n_tokens, c->info.unit, c->hash_lookahead);
+    if (p->keys && p->n_keys != n_keys) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_seq_open: n_keys %" PRIu64 " where %" PRIu64 " tokens have %" PRIu64,
+                         p->n_keys, p->n_tokens, n_keys);
+    }
+    return check_tokens("pkv_seq_open", p->tokens, p->n_tokens);
+}
+
+static pkv_status new_seq(pkv_cache *c, pkv_seq **out)
+{
+    pkvi_arena arena;
+    pkvi_arena_init(&arena, &c->alloc, 1024);
+    pkv_seq *seq = pkvi_arena_get(&arena, 1, sizeof *seq);
+    pkvi_table *tables = seq ? pkvi_arena_get(&arena, c->info.n_groups, sizeof *tables) : NULL;
+    if (!tables) {
+        pkvi_arena_free(&arena);
+        return no_memory("pkv_seq_open");
+    }
+    seq->arena = arena;
+    seq->cache = c;
+    seq->tables = tables;
+    seq->waiting = true;
+    *out = seq;
+    return PKV_OK;
+}
+
+static void link_seq(pkv_seq *seq)
+{
+    seq->next = seq->cache->first;
+    if (seq->next) {
+        seq->next->prev = seq;
+    }
+    seq->cache->first = seq;
+}
+
+static pkv_status fill_seq(pkv_seq *seq, const pkv_seq_params *p)
+{
+    const char *session;
+    seq->has_tokens = p->tokens != NULL;
+    seq->ready_keys = p->keys != NULL;
+    seq->skip_lookup = p->skip_lookup;
+    seq->report_reused = p->report_reused;
+    seq->has_lora_id = p->has_lora_id;
+    seq->lora_id = p->lora_id;
+    if (!reserve_tokens(seq, p->n_tokens)) {
+        return no_memory("pkv_seq_open");
+    }
+    if (p->tokens) {
+        memcpy(seq->tokens.at, p->tokens, (size_t)p->n_tokens * sizeof *p->tokens);
+    }
+    seq->tokens.n = (size_t)p->n_tokens;
+    seq->n_prompt = p->n_tokens;
+    PKVI_RETURN_IF(copy_extras(seq, p->extras));
+    PKVI_RETURN_IF(copy_text(&seq->arena, p->session, &session));
+    seq->session = session;
+    if (p->keys && seq->cache->info.caching && p->n_keys > 0) {
+        memcpy(seq->keys.at, p->keys, (size_t)p->n_keys * sizeof *p->keys);
+        seq->keys.n = (size_t)p->n_keys;
+    }
+    return extend_keys(seq);
+}
+
+pkv_status pkv_seq_open(pkv_cache *cache, const pkv_seq_params *params, pkv_seq **out)
+{
+    pkv_seq_params p;
+    pkv_seq *seq;
+    if (!cache || !params || !out) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_seq_open: cache, params or out is NULL");
+    }
+    pkvi_cache_check_thread(cache);
+    *out = NULL;
+    pkv_seq_params_init(&p);
+    PKVI_RETURN_IF(pkvi_import_params("pkv_seq_open", params, &p, sizeof p));
+    PKVI_RETURN_IF(check_open(cache, &p));
+    PKVI_RETURN_IF(new_seq(cache, &seq));
+    link_seq(seq);
+    const pkv_status st = fill_seq(seq, &p);
+    if (st != PKV_OK) {
+        pkvi_seq_free(seq);
+        return st;
+    }
+    *out = seq;
+    return PKV_OK;
+}
+
+/* ---- close ---- */
+
+/* Blocks of a table without the null blocks at its head, last first: the tail of a prefix is
+ * evicted before its head. Returns their number. */
+static size_t reversed_blocks(const pkvi_table *t, pkv_block *out)
+{
+    size_t head = 0, n = 0;
+    while (head < t->n && t->ids[head] == PKV_BLOCK_NULL) {
+        head++;
+    }
+    for (size_t i = t->n; i > head; i--) {
+        out[n++] = t->ids[i - 1];
+    }
+    return n;
+}
+
+static void forget_table(pkvi_table *t)
+{
+    t->n = t->new_from = 0;
+    t->n_keyed = 0;
+    t->tracked = false;
+    t->copied = 0;
+    t->dirty_from = 0;
+}
+
+void pkvi_release_tables(pkv_seq *seq)
+{
+    pkv_cache *c = seq->cache;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        pkvi_table *t = &seq->tables[g];
+        for (size_t a = 0, b = t->n; a + 1 < b; a++, b--) { /* in place: it is forgotten next */
+            const pkv_block swap = t->ids[a];
+            t->ids[a] = t->ids[b - 1];
+            t->ids[b - 1] = swap;
+        }
+        pkvi_pool_release(c->pool, t->ids, t->n); /* null blocks are passed over */
+        forget_table(t);
+    }
+    seq->live = false;
+}
+
+void pkvi_seq_free(pkv_seq *seq)
+{
+    pkv_cache *c = seq->cache;
+    if (seq->prev) {
+        seq->prev->next = seq->next;
+    } else {
+        c->first = seq->next;
+    }
+    if (seq->next) {
+        seq->next->prev = seq->prev;
+    }
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        pkvi_table *t = &seq->tables[g];
+        pkvi_array_free(&c->alloc, t->ids, t->capacity, sizeof *t->ids);
+        pkvi_array_free(&c->alloc, t->fresh, t->fresh_capacity, sizeof *t->fresh);
+    }
+    pkvi_token_list_free(&c->alloc, &seq->tokens);
+    pkvi_key_list_free(&c->alloc, &seq->keys);
+    pkvi_arena arena = seq->arena; /* the sequence lies in it */
+    pkvi_arena_free(&arena);
+}
+
+/* The tables of all groups one after the other, all in reverse. */
+static pkv_status defer_tables(pkv_seq *seq)
+{
+    pkv_cache *c = seq->cache;
+    size_t total = c->deferred.n;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        total += seq->tables[g].n;
+    }
+    if (!pkvi_block_list_reserve(&c->alloc, &c->deferred, total) ||
+        !pkvi_size_list_reserve(&c->alloc, &c->deferred_ends, c->deferred_ends.n + 1)) {
+        return no_memory("pkv_seq_close");
+    }
+    for (uint32_t g = c->info.n_groups; g > 0; g--) {
+        c->deferred.n += reversed_blocks(&seq->tables[g - 1], c->deferred.at + c->deferred.n);
+    }
+    c->deferred_ends.at[c->deferred_ends.n++] = c->deferred.n;
+    return PKV_OK;
+}
+
+void pkvi_release_deferred(pkv_cache *c)
+{
+    size_t begin = 0;
+    for (size_t i = 0; i < c->deferred_ends.n; i++) {
+        pkvi_pool_release(c->pool, c->deferred.at + begin, c->deferred_ends.at[i] - begin);
+        begin = c->deferred_ends.at[i];
+    }
+    c->deferred.n = c->deferred_ends.n = 0;
+}
+
+pkv_status pkv_seq_close(pkv_seq *seq, bool defer)
+{
+    if (!seq) {
+        return PKV_OK;
+    }
+    pkvi_cache_check_thread(seq->cache);
+    if (defer) {
+        PKVI_RETURN_IF(defer_tables(seq));
+    } else {
+        pkvi_release_tables(seq);
+    }
+    pkvi_seq_free(seq);
+    return PKV_OK;
+}
+
+/* ---- while it runs ---- */
+
+pkv_status pkv_seq_lookup(pkv_seq *seq, pkv_hit *out)
+{
+    if (!seq || !out) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_seq_lookup: seq or out is NULL");
+    }
+    pkvi_cache_check_thread(seq->cache);
+    if (seq->live) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_seq_lookup: the sequence is allocated");
+    }
+    pkvi_find_hit(seq, out);
+    seq->shared_prefix = out->shared_prefix;
+    return PKV_OK;
+}
+
+static pkv_status check_growth(const char *function, const pkv_seq *seq, uint64_t n)
+{
+    const uint64_t most = seq->cache->info.max_model_len;
+    if (n == 0 || n > most || seq->tokens.n > most - n) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "%s: %" PRIu64 " tokens more than %zu, max_model_len is %" PRIu64,
+                         function, n, seq->tokens.n, most);
+    }
+    return PKV_OK;
+}
+
+pkv_status pkv_seq_append(pkv_seq *seq, const int32_t *tokens, uint64_t n)
+{
+    if (!seq || (seq->has_tokens && !tokens)) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_seq_append: seq or tokens is NULL");
+    }
+    pkvi_cache_check_thread(seq->cache);
+    PKVI_RETURN_IF(check_growth("pkv_seq_append", seq, n));
+    PKVI_RETURN_IF(check_tokens("pkv_seq_append", tokens, n));
+    if (!reserve_tokens(seq, seq->tokens.n + n)) {
+        return no_memory("pkv_seq_append");
+    }
+    if (seq->has_tokens) {
+        memcpy(seq->tokens.at + seq->tokens.n, tokens, (size_t)n * sizeof *tokens);
+    }
+    seq->tokens.n += (size_t)n;
+    const pkv_status st = extend_keys(seq);
+    if (st != PKV_OK) {
+        seq->tokens.n -= (size_t)n;
+    }
+    return st;
+}
+
+pkv_status pkv_seq_append_keys(pkv_seq *seq, const pkv_key *keys, uint64_t n)
+{
+    if (!seq || !keys || !seq->ready_keys) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_seq_append_keys: the sequence was not opened with keys");
+    }
+    const pkv_cache *c = seq->cache;
+    const uint64_t most = pkv_key_count(seq->tokens.n, c->info.unit, c->hash_lookahead);
+    if (n > most || seq->keys.n > most - n) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_seq_append_keys: %" PRIu64
+                         " keys more than %zu, the tokens have %" PRIu64,
+                         n, seq->keys.n, most);
+    }
+    if (c->info.caching && n > 0) { /* room was made with the tokens */
+        memcpy(seq->keys.at + seq->keys.n, keys, (size_t)n * sizeof *keys);
+        seq->keys.n += (size_t)n;
+    }
+    return PKV_OK;
+}
+
+static uint64_t keyed_tokens(const pkv_seq *seq)
+{
+    uint64_t keyed = 0;
+    for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
+        const pkvi_manager *m = &seq->cache->managers[g];
+        if (m->cacheable && seq->tables[g].tracked) {
+            keyed = pkvi_max(keyed, seq->tables[g].n_keyed * m->span);
+        }
+    }
+    return keyed;
+}
+
+pkv_status pkv_seq_set_computed(pkv_seq *seq, uint64_t tokens)
+{
+    if (!seq) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_seq_set_computed: seq is NULL");
+    }
+    const uint64_t keyed = keyed_tokens(seq);
+    if (tokens > seq->computed || tokens < keyed) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_seq_set_computed: tokens %" PRIu64 " is not within %" PRIu64
+                         " (keyed) and %" PRIu64 " (computed)",
+                         tokens, keyed, seq->computed);
+    }
+    seq->computed = tokens;
+    return PKV_OK;
+}
+
+pkv_status pkv_seq_cache(pkv_seq *seq, uint64_t tokens)
+{
+    if (!seq || !seq->live || tokens > seq->computed) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_seq_cache: tokens %" PRIu64 " of %" PRIu64 " computed, allocated %d",
+                         tokens, seq ? seq->computed : 0, seq ? seq->live : 0);
+    }
+    pkvi_cache_check_thread(seq->cache);
+    return pkvi_key_blocks(seq, tokens);
+}
+
+pkv_status pkv_seq_preempt(pkv_seq *seq)
+{
+    if (!seq || !seq->live) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_seq_preempt: the sequence is not allocated");
+    }
+    pkvi_cache_check_thread(seq->cache);
+    pkvi_release_tables(seq);
+    seq->waiting = true;
+    seq->computed = 0;
+    seq->n_preemptions++;
+    return PKV_OK;
+}

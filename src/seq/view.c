@@ -1,0 +1,165 @@
+/* view.c  What kernels and people read of a sequence: tables, rows, slots, figures. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "seq/cache_internal.h"
+
+void pkv_seq_get_info(const pkv_seq *seq, pkv_seq_info *out)
+{
+    uint64_t keyed = 0;
+    for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
+        if (seq->cache->managers[g].cacheable && seq->tables[g].tracked) {
+            keyed = pkvi_max(keyed, seq->tables[g].n_keyed * seq->cache->managers[g].span);
+        }
+    }
+    *out = (pkv_seq_info){.n_tokens = seq->tokens.n,
+                          .n_prompt_tokens = seq->n_prompt,
+                          .computed = seq->computed,
+                          .keyed = keyed,
+                          .n_preemptions = seq->n_preemptions,
+                          .allocated = seq->live,
+                          .waiting = seq->waiting};
+}
+
+const pkv_key *pkv_seq_keys(const pkv_seq *seq, uint64_t *n_out)
+{
+    *n_out = seq->keys.n;
+    return seq->keys.at;
+}
+
+const pkv_block *pkv_seq_table(const pkv_seq *seq, uint32_t group, uint64_t *n_out)
+{
+    if (group >= seq->cache->info.n_groups) {
+        *n_out = 0;
+        return NULL;
+    }
+    *n_out = seq->tables[group].n;
+    return seq->tables[group].ids;
+}
+
+uint64_t pkv_seq_blocks_of(const pkv_seq *seq, uint32_t group, uint64_t tokens)
+{
+    if (group >= seq->cache->info.n_groups) {
+        return 0;
+    }
+    return pkvi_min(pkvi_ceil_div(tokens, seq->cache->managers[group].spec.block_size),
+                    seq->tables[group].n);
+}
+
+uint64_t pkv_seq_cached_tokens(const pkv_seq *seq)
+{
+    const pkv_cache *c = seq->cache;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        uint64_t furthest = 0;
+        for (size_t i = 0; i < seq->tables[g].n; i++) {
+            furthest = pkvi_max(furthest, pkv_pool_block_tokens(c->pool, seq->tables[g].ids[i]));
+        }
+        if (c->managers[g].cacheable) {
+            least = pkvi_min(least, furthest);
+        }
+    }
+    return least == UINT64_MAX ? 0 : least;
+}
+
+/* Entries wholly below the window of the next position. Freed blocks may hold anything, and masked
+ * kernels still load it. */
+static uint64_t entries_below(const pkv_seq *seq, uint32_t group)
+{
+    const pkv_cache *c = seq->cache;
+    const pkvi_manager *m = &c->managers[group];
+    return c->dcp > 1 ? 0 : m->rules->skipped(m, seq->computed) / m->span;
+}
+
+pkv_status pkv_seq_row(const pkv_seq *seq, uint32_t group, int32_t *row, uint64_t width,
+                       uint64_t *from, uint64_t *to)
+{
+    if (!seq || !row || group >= seq->cache->info.n_groups) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_seq_row: seq or row is NULL, or group %" PRIu32 " is none", group);
+    }
+    const pkvi_table *t = &seq->tables[group];
+    if (t->n > width) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_seq_row: width %" PRIu64 " is less than the table's %zu",
+                         width, t->n);
+    }
+    const uint64_t below = pkvi_min(entries_below(seq, group), t->n);
+    for (uint64_t i = 0; i < width; i++) {
+        row[i] = i < below || i >= t->n ? 0 : (int32_t)t->ids[i];
+    }
+    if (from) {
+        *from = seq->last_step == seq->cache->steps ? pkvi_min(t->dirty_from, t->n) : t->n;
+    }
+    if (to) {
+        *to = t->n;
+    }
+    return PKV_OK;
+}
+
+/* The token's place among the tokens that a rank holds, or UINT64_MAX. */
+static uint64_t local_place(uint64_t offset, uint32_t ranks, uint32_t rank, uint64_t interleave)
+{
+    if (offset / interleave % ranks != rank) {
+        return UINT64_MAX;
+    }
+    return offset / (interleave * ranks) * interleave + offset % interleave;
+}
+
+pkv_status pkv_seq_slots(const pkv_seq *seq, uint32_t group, uint64_t first, uint64_t n,
+                         uint32_t rank, uint64_t interleave, int64_t *slots)
+{
+    if (!seq || (n > 0 && !slots) || group >= seq->cache->info.n_groups || interleave == 0) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_seq_slots: seq or slots is NULL, group %" PRIu32
+                         ", interleave %" PRIu64,
+                         group, interleave);
+    }
+    const pkvi_manager *m = &seq->cache->managers[group];
+    const pkvi_table *t = &seq->tables[group];
+    const uint32_t ranks = (uint32_t)(m->span / m->spec.block_size);
+    const uint64_t most = t->n * m->span;
+    if (rank >= ranks || n > most || first > most - n) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_seq_slots: positions %" PRIu64 " + %" PRIu64 " of %" PRIu64
+                         " slots, rank %" PRIu32 " of %" PRIu32,
+                         first, n, most, rank, ranks);
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t at = first + i;
+        const uint64_t place = local_place(at % m->span, ranks, rank, interleave);
+        slots[i] =
+            place == UINT64_MAX ? -1 : (int64_t)(t->ids[at / m->span] * m->spec.block_size + place);
+    }
+    return PKV_OK;
+}
+
+pkv_status pkv_seq_zero(pkv_seq *seq, uint64_t tokens, const pkv_block **ids, uint64_t *n_out)
+{
+    if (!seq || !ids || !n_out || !seq->live ||
+        tokens % seq->cache->info.scheduler_block_size != 0) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_seq_zero: tokens %" PRIu64
+                         ": an allocated sequence and whole blocks are needed",
+                         tokens);
+    }
+    pkv_cache *c = seq->cache;
+    size_t total = 0;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        total += seq->tables[g].n;
+    }
+    if (!pkvi_block_list_reserve(&c->alloc, &c->told_zero, total)) {
+        return pkvi_fail(PKV_E_NOMEM, "pkv_seq_zero: out of memory for %zu blocks", total);
+    }
+    c->told_zero.n = 0;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        const pkvi_table *t = &seq->tables[g];
+        for (uint64_t i = tokens / c->managers[g].span; c->managers[g].zeroed && i < t->n; i++) {
+            c->told_zero.at[c->told_zero.n++] = t->ids[i];
+        }
+    }
+    *ids = c->told_zero.at;
+    *n_out = c->told_zero.n;
+    return PKV_OK;
+}
