@@ -67,8 +67,17 @@ json_t *cli_quantity(pkv_status status, uint64_t value);
 /* "1.50 GiB" */
 const char *cli_size(double bytes, char text[32]);
 
+/* ---- content.c ---- */
+
+/* Up to the bytes of a key and a group number, as hex. */
+json_t *cli_hex(const uint8_t *bytes, size_t n);
+/* What a key of the tokens [start, end) depends on beside them, as events tell it; or null. */
+json_t *cli_unit_extras(const pkv_extras *extras, uint64_t start, uint64_t end, uint64_t lookahead);
+
 /* ---- commands ---- */
 
+int cmd_keys(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
+int cmd_shell(int argc, char **argv);
 
 #endif

@@ -41,5 +41,8 @@ void print_plan_screen(const plan_source *source, const pkv_model *model, const 
 
 /* plan_model.c: a model instead of a document */
 int plan_model(const cli_command *command, const char *path);
+/* The document that stands for a model and the options of a command; NULL: the exit code is set and
+ * a line on stderr says why. */
+json_t *plan_model_document(const cli_command *command, const char *path, int *exit_code);
 
 #endif

@@ -161,7 +161,7 @@ static json_t *emitted_options(const model_options *o)
 }
 
 /* The document that stands for the model; it can be fed back to --specs. */
-static int emit_specs(const model_options *o, const pkv_model *model)
+static json_t *document_of(const model_options *o, const pkv_model *model)
 {
     const pkv_model_info *info = pkv_model_get_info(model);
     const pkv_spec *specs = pkv_model_specs(model);
@@ -169,13 +169,8 @@ static int emit_specs(const model_options *o, const pkv_model *model)
     for (uint32_t i = 0; i < info->n_layers; i++) {
         const pkv_model_layer *layer = pkv_model_layer_at(model, i);
         json_t *spec = spec_json(&specs[i]), *source = json_object();
-        json_t *named = json_object();
-        cli_set(named, "name", json_string(layer->name));
-        if (json_object_update(named, spec) != 0) {
-            return EXIT_ENVIRONMENT;
-        }
-        json_decref(spec);
-        cli_push(layers, named);
+        cli_set(spec, "name", json_string(layer->name));
+        cli_push(layers, spec);
         cli_set(source, "layer", json_string(layer->name));
         cli_set(source, "label", json_string(certainty_name(layer->certainty)));
         cli_set(source, "why", json_string(layer->why));
@@ -203,9 +198,7 @@ static int emit_specs(const model_options *o, const pkv_model *model)
         }
         cli_set(document, "kv_sharing", sharing);
     }
-    cli_print_json(document);
-    json_decref(document);
-    return EXIT_DONE;
+    return document;
 }
 
 /* Bytes that one token adds while every layer still grows. */
@@ -277,15 +270,11 @@ static int run(model_options *o, const pkv_model *model)
 {
     const pkv_model_info *info = pkv_model_get_info(model);
     pkv_plan_worker *workers = NULL;
-    if (o->plan.max_model_len == 0) {
-        o->plan.max_model_len = info->max_model_len;
-    }
-    if (o->plan.max_model_len == 0) {
-        fprintf(stderr, "pagedkv: the config names no context length: give --max-model-len\n");
-        return EXIT_INPUT;
-    }
     if (o->emit) {
-        return emit_specs(o, model);
+        json_t *document = document_of(o, model);
+        cli_print_json(document);
+        json_decref(document);
+        return EXIT_DONE;
     }
     if (o->pp > info->n_model_layers) {
         fprintf(stderr, "pagedkv: --pp %llu: the model has %u layers\n", (unsigned long long)o->pp,
@@ -330,12 +319,12 @@ static char *read_config(const char *path, size_t *len)
     return cli_read_file(path, len);
 }
 
-int plan_model(const cli_command *command, const char *path)
+/* The options and the model that they and the path name; the exit code of what is wrong, or -1. */
+static int read_model(const cli_command *command, const char *path, model_options *o,
+                      pkv_model **model)
 {
-    model_options o;
-    pkv_model *model;
     size_t len;
-    const int bad = read_options(command, &o);
+    const int bad = read_options(command, o);
     if (bad >= 0) {
         return bad;
     }
@@ -348,11 +337,11 @@ int plan_model(const cli_command *command, const char *path)
         fprintf(stderr, "pagedkv: %s: GGUF files are not read yet; give the config.json\n", path);
         return EXIT_INPUT;
     }
-    const pkv_status st = pkv_model_read_config(text, len, &o.model, &model);
+    const pkv_status st = pkv_model_read_config(text, len, &o->model, model);
     free(text);
-    int exit_code = cli_exit_code(st);
     if (st != PKV_OK) {
-        if (o.json && exit_code == EXIT_NO) {
+        const int exit_code = cli_exit_code(st);
+        if (o->json && exit_code == EXIT_NO) {
             json_t *error = cli_error(st);
             cli_print_json(error);
             json_decref(error);
@@ -361,7 +350,38 @@ int plan_model(const cli_command *command, const char *path)
         }
         return exit_code;
     }
-    exit_code = run(&o, model);
-    pkv_model_destroy(model);
+    if (o->plan.max_model_len == 0) {
+        o->plan.max_model_len = pkv_model_get_info(*model)->max_model_len;
+    }
+    if (o->plan.max_model_len == 0) {
+        fprintf(stderr, "pagedkv: the config names no context length: give --max-model-len\n");
+        pkv_model_destroy(*model);
+        return EXIT_INPUT;
+    }
+    return -1;
+}
+
+int plan_model(const cli_command *command, const char *path)
+{
+    model_options o;
+    pkv_model *model;
+    int exit_code = read_model(command, path, &o, &model);
+    if (exit_code < 0) {
+        exit_code = run(&o, model);
+        pkv_model_destroy(model);
+    }
     return exit_code;
+}
+
+json_t *plan_model_document(const cli_command *command, const char *path, int *exit_code)
+{
+    model_options o;
+    pkv_model *model;
+    *exit_code = read_model(command, path, &o, &model);
+    if (*exit_code >= 0) {
+        return NULL;
+    }
+    json_t *document = document_of(&o, model);
+    pkv_model_destroy(model);
+    return document;
 }
