@@ -21,8 +21,9 @@ FIELDS = """kind num_kv_heads head_size head_size_v dtype kv_quant_mode sliding_
 attention_chunk_size rswa_window tokens_per_state num_head_slots state_content_bytes cache_role
 cache_dtype_str model_version is_index_group_leader shapes dtypes mamba_type non_causal
 tp_replicated sink_len""".split()
-# Configs without golden specs that tests of other behaviour read.
-MORE = ["microsoft--Phi-3-small-instruct.json", "google--gemma-3-27b-it.json"]
+# Configs without golden specs that tests of other behaviour or tools/published_plans.py read.
+MORE = ["microsoft--Phi-3-small-instruct.json", "google--gemma-3-27b-it.json",
+        "Qwen--Qwen2.5-14B-Instruct.json", "meta-llama--Meta-Llama-3.1-405B.json"]
 
 
 def compress(layers):
