@@ -16,15 +16,6 @@ typedef struct chain {
     pkv_key *keys;
 } chain;
 
-static json_t *hex_text(const uint8_t *bytes, size_t n)
-{
-    char text[2 * sizeof(pkv_key) + 8 + 1];
-    for (size_t i = 0; i < n; i++) {
-        (void)snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-    }
-    return json_stringn(text, 2 * n);
-}
-
 static json_t *event_ints(const chain *c)
 {
     json_t *list = json_array();
@@ -45,50 +36,20 @@ static json_t *key_list(const chain *c, uint64_t step, bool in_group)
         const pkv_key *key = &c->keys[i * step - 1];
         if (in_group) {
             pkv_key_group_bytes(key, c->key_bytes, (uint32_t)c->request->group, name);
-            cli_push(list, hex_text(name, c->key_bytes + 4));
+            cli_push(list, cli_hex(name, c->key_bytes + 4));
         } else {
-            cli_push(list, hex_text(key->bytes, c->key_bytes));
+            cli_push(list, cli_hex(key->bytes, c->key_bytes));
         }
-    }
-    return list;
-}
-
-/* What the keys of one unit depend on, as events tell it. */
-static json_t *unit_extras(const chain *c, uint64_t unit)
-{
-    pkv_unit_extras u;
-    const pkv_keys_request *r = c->request;
-    const uint64_t start = unit * r->unit;
-    if (pkv_key_unit_extras(&r->extras, start, start + r->unit, r->lookahead, &u) != PKV_OK ||
-        !u.any) {
-        return json_null();
-    }
-    json_t *list = json_array();
-    if (u.lora_name) {
-        cli_push(list, json_string(u.lora_name));
-    }
-    for (uint32_t i = 0; i < u.n_media; i++) {
-        const pkv_media *media = &r->extras.media[u.first_media + i];
-        const int64_t offset = (int64_t)media->offset - (int64_t)start;
-        json_t *pair = json_array();
-        cli_push(pair, json_string(media->id));
-        cli_push(pair, json_integer(offset));
-        cli_push(list, pair);
-    }
-    if (u.salt) {
-        cli_push(list, json_string(u.salt));
-    }
-    if (u.has_embeds) {
-        cli_push(list, hex_text(u.embeds_digest, sizeof u.embeds_digest));
     }
     return list;
 }
 
 static json_t *extra_keys(const chain *c)
 {
+    const pkv_keys_request *r = c->request;
     json_t *list = json_array();
     for (uint64_t i = 0; i < c->n_keys; i++) {
-        cli_push(list, unit_extras(c, i));
+        cli_push(list, cli_unit_extras(&r->extras, i * r->unit, (i + 1) * r->unit, r->lookahead));
     }
     return list;
 }
@@ -112,7 +73,7 @@ static json_t *answer_of(const chain *c)
     const pkv_keys_request *r = c->request;
     const uint64_t step = r->view ? r->view / r->unit : 1;
     json_t *answer = json_object();
-    cli_set(answer, "none_hash", hex_text(c->none_key.bytes, c->key_bytes));
+    cli_set(answer, "none_hash", cli_hex(c->none_key.bytes, c->key_bytes));
     cli_set(answer, "keys", key_list(c, 1, false));
     cli_set(answer, "event_ints", event_ints(c));
     cli_set(answer, "extra_keys", extra_keys(c));

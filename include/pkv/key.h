@@ -79,17 +79,21 @@ PKV_API uint32_t pkv_hasher_key_bytes(const pkv_hasher *hasher);
 /** The key before the first unit of a request without extras. */
 PKV_API const pkv_key *pkv_hasher_none_key(const pkv_hasher *hasher);
 
-/** Checks the extras of a request of n_tokens tokens: INVAL names the field. extras may be NULL. */
+/** Checks the extras of a request: INVAL names the field. Media and rows end within n_tokens
+ *  (UINT64_MAX: no limit). extras may be NULL. O(texts and media). @threads any */
 PKV_API PKV_NODISCARD pkv_status pkv_extras_check(const pkv_extras *extras, uint64_t n_tokens);
 
-/** Units that have a key: whole ones whose `lookahead` following tokens exist too. */
+/** Units that have a key: whole ones whose `lookahead` following tokens exist too. @threads any */
 PKV_API uint64_t pkv_key_count(uint64_t n_tokens, uint64_t unit, uint64_t lookahead);
 
 /** Keys of the units [first, last). `parent` is the key of unit first - 1, and ignored for first 0,
  *  whose parent is the root. Appending tokens never changes earlier keys.
- *  tokens: [n_tokens], 0 .. 2^31-1; extras: NULL for none; keys: [last - first], written.
- *  INVAL: last beyond pkv_key_count(), unit 0, first > last, no parent. Allocates only when a
- *  preimage is longer than any before. O(tokens of the units). */
+ *  tokens: [n_tokens], 0 .. 2^31-1, of which those of the units and their lookahead are read;
+ *  extras: NULL for none, else as pkv_extras_check() accepts them (which is not repeated here but
+ *  for what memory safety needs); keys: [last - first], written on success only, may begin at
+ *  `parent`. INVAL: last beyond pkv_key_count(), unit 0, first > last, no parent, a negative token.
+ *  NOMEM: a preimage is longer than any before and there is no memory for it; nothing else
+ *  allocates. O(tokens of the units). */
 PKV_API PKV_NODISCARD pkv_status pkv_key_chain(pkv_hasher *hasher, const pkv_extras *extras,
                                                const int32_t *tokens, uint64_t n_tokens,
                                                uint64_t unit, uint64_t lookahead, uint64_t first,
@@ -107,7 +111,8 @@ typedef struct pkv_unit_extras {
     uint8_t embeds_digest[32]; /**< SHA-256 of the rows of the range that exist */
 } pkv_unit_extras;
 
-/** With `lookahead` the extras reach over the tokens after `end` too. */
+/** With `lookahead` the extras reach over the tokens after `end` too. extras may be NULL.
+ *  @threads any */
 PKV_API PKV_NODISCARD pkv_status pkv_key_unit_extras(const pkv_extras *extras, uint64_t start,
                                                      uint64_t end, uint64_t lookahead,
                                                      pkv_unit_extras *out);

@@ -49,6 +49,7 @@ SIZE(pkv_model_layer, 24);
 SIZE(pkv_model_info, 72);
 SIZE(pkv_document_settings, 40);
 SIZE(pkv_document_question, 72);
+SIZE(pkv_keys_request, 144);
 
 AT(pkv_spec, block_size, 32);
 AT(pkv_spec, tokens_per_state, 104);
@@ -71,6 +72,10 @@ AT(pkv_model_params, cache_dtype, 24);
 AT(pkv_model_info, max_model_len, 24);
 AT(pkv_model_info, dtype, 64);
 AT(pkv_document_settings, max_num_seqs, 32);
+AT(pkv_extras, has_embeds, 60);
+AT(pkv_hasher_params, cluster_seed, 24);
+AT(pkv_unit_extras, embeds_digest, 32);
+AT(pkv_keys_request, group, 136);
 #endif
 
 SIZE(pkv_status, 4);
@@ -148,6 +153,11 @@ IS(PKV_STRIDE_KERNEL_BLOCKS, 2);
 
 IS(PKV_MAMBA_NONE, 0);
 IS(PKV_MAMBA_ALIGN, 1);
+
+IS(PKV_HASH_SHA256_CBOR, 0);
+IS(PKV_HASH_XXHASH_CBOR, 1);
+IS(PKV_HASH_PKV_SHA256, 2);
+IS(PKV_HASH_PKV_XXH3, 3);
 
 IS(PKV_LAYOUT_AUTO, 0);
 IS(PKV_LAYOUT_LBHNC, 1);
