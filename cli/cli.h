@@ -55,6 +55,8 @@ int cli_bytes(const cli_command *command, const char *name, int64_t *value);
 void cli_set(json_t *object, const char *name, json_t *value);
 void cli_push(json_t *array, json_t *value);
 json_t *cli_int(uint64_t value);
+/* Ends the program with 3 if stdout cannot be written. */
+void cli_flush(void);
 /* One JSON document and a newline on stdout, flushed. */
 void cli_print_json(const json_t *value);
 /* Code of a status in answers: INPUT, VALUE, ASSERT, NOTIMPL, ...; and its exit code. */

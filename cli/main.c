@@ -31,15 +31,19 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--version") == 0) {
         printf("pagedkv %s\n", pkv_version());
+        cli_flush();
         return EXIT_DONE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
         print_help(stdout);
+        cli_flush();
         return EXIT_DONE;
     }
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         if (strcmp(argv[1], commands[i].name) == 0) {
-            return commands[i].run(argc - 2, argv + 2);
+            const int exit_code = commands[i].run(argc - 2, argv + 2);
+            cli_flush();
+            return exit_code;
         }
     }
     fprintf(stderr, "pagedkv: unknown command \"%.60s\"; pagedkv --help lists them\n", argv[1]);

@@ -1,5 +1,7 @@
 /* out.c  JSON answers and sizes for people. */
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli.h"
 
@@ -8,6 +10,14 @@ static void must(int failed)
 {
     if (failed) {
         fprintf(stderr, "pagedkv: out of memory\n");
+        exit(EXIT_ENVIRONMENT);
+    }
+}
+
+void cli_flush(void)
+{
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "pagedkv: cannot write: %s\n", strerror(errno));
         exit(EXIT_ENVIRONMENT);
     }
 }
@@ -29,9 +39,12 @@ json_t *cli_int(uint64_t value)
 
 void cli_print_json(const json_t *value)
 {
-    must(json_dumpf(value, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17)) != 0);
+    char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    must(!text);
+    (void)fputs(text, stdout);
     (void)fputc('\n', stdout);
-    must(fflush(stdout) != 0);
+    free(text);
+    cli_flush();
 }
 
 const char *cli_code(pkv_status status)

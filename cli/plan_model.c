@@ -143,7 +143,23 @@ static const char *certainty_name(uint32_t certainty)
     return certainty < sizeof names / sizeof *names ? names[certainty] : "assumed";
 }
 
-static json_t *emitted_options(const model_options *o)
+/* The stages as a document names them. */
+static json_t *emitted_workers(const pkv_model *model, const pkv_plan_worker *workers, uint64_t n)
+{
+    json_t *list = json_array();
+    for (uint64_t w = 0; w < n; w++) {
+        json_t *worker = json_object(), *names = json_array();
+        for (uint32_t i = 0; i < workers[w].n_layers; i++) {
+            cli_push(names, json_string(model_layer_name(model, workers[w].layers[i])));
+        }
+        cli_set(worker, "available_bytes", json_integer(workers[w].available_bytes));
+        cli_set(worker, "layers", names);
+        cli_push(list, worker);
+    }
+    return list;
+}
+
+static json_t *emitted_options(const model_options *o, const pkv_model *model)
 {
     json_t *options = json_object();
     cli_set(options, "tp", cli_int(o->plan.tp));
@@ -153,6 +169,9 @@ static json_t *emitted_options(const model_options *o)
     cli_set(options, "max_num_seqs", cli_int(o->max_num_seqs));
     if (o->plan.auto_fit) {
         cli_set(options, "auto_fit", json_true());
+    }
+    if (o->plan.n_workers > 0) {
+        cli_set(options, "workers", emitted_workers(model, o->plan.workers, o->plan.n_workers));
     }
     if (o->plan.layout != PKV_LAYOUT_AUTO) {
         cli_set(options, "layout", json_string(pkv_kv_layout_name(o->plan.layout)));
@@ -179,7 +198,7 @@ static json_t *document_of(const model_options *o, const pkv_model *model)
     cli_set(document, "available_bytes", json_integer(o->plan.available_bytes));
     cli_set(document, "max_model_len", cli_int(o->plan.max_model_len));
     cli_set(document, "caching", json_boolean(o->plan.caching));
-    cli_set(document, "options", emitted_options(o));
+    cli_set(document, "options", emitted_options(o, model));
     cli_set(document, "layers", layers);
     cli_set(document, "sources", sources);
     if (info->n_no_cache > 0) {
@@ -270,12 +289,6 @@ static int run(model_options *o, const pkv_model *model)
 {
     const pkv_model_info *info = pkv_model_get_info(model);
     pkv_plan_worker *workers = NULL;
-    if (o->emit) {
-        json_t *document = document_of(o, model);
-        cli_print_json(document);
-        json_decref(document);
-        return EXIT_DONE;
-    }
     if (o->pp > info->n_model_layers) {
         fprintf(stderr, "pagedkv: --pp %llu: the model has %u layers\n", (unsigned long long)o->pp,
                 info->n_model_layers);
@@ -284,7 +297,7 @@ static int run(model_options *o, const pkv_model *model)
     uint32_t *layers = calloc(info->n_layers + 1u, sizeof *layers);
     o->plan.layers = pkv_model_specs(model);
     o->plan.n_layers = info->n_layers;
-    if (!o->has_memory) {
+    if (!o->has_memory && !o->emit) {
         o->plan.available_bytes = INT64_MAX; /* for what things cost, everything fits */
     }
     if (layers && o->pp > 1) {
@@ -297,8 +310,15 @@ static int run(model_options *o, const pkv_model *model)
     }
     o->plan.workers = workers;
     o->plan.n_workers = workers ? (uint32_t)o->pp : 0;
-    const plan_source source = {&o->plan, model_layer_name, model, o->max_num_seqs};
-    const int exit_code = print_plan(o, &source, model);
+    int exit_code = EXIT_DONE;
+    if (o->emit) {
+        json_t *document = document_of(o, model);
+        cli_print_json(document);
+        json_decref(document);
+    } else {
+        const plan_source source = {&o->plan, model_layer_name, model, o->max_num_seqs};
+        exit_code = print_plan(o, &source, model);
+    }
     free(workers);
     free(layers);
     return exit_code;

@@ -48,15 +48,15 @@ typedef struct pkv_plan_worker {
 
 /** Input of a plan. Fill with pkv_plan_params_init(), then set what differs. */
 typedef struct pkv_plan_params {
-    uint32_t struct_size;            /**< set by init */
-    uint32_t n_layers;               /**< 0 is allowed: a model without a cache */
-    const pkv_spec *layers;          /**< [n_layers] finished specs; borrowed for the call */
-    const pkv_alloc *alloc;          /**< NULL: libc */
-    int64_t available_bytes;         /**< KV bytes of the one worker, if n_workers is 0 */
-    const pkv_plan_worker *workers;  /**< [n_workers] pipeline stages; borrowed for the call */
-    uint32_t n_workers;              /**< 0: one worker with all layers */
-    uint32_t layout;                 /**< pkv_kv_layout; AUTO */
-    uint64_t max_model_len;          /**< tokens of the longest request, >= 1 */
+    uint32_t struct_size;           /**< set by init */
+    uint32_t n_layers;              /**< 0 is allowed: a model without a cache */
+    const pkv_spec *layers;         /**< [n_layers] finished specs; borrowed for the call */
+    const pkv_alloc *alloc;         /**< NULL: libc */
+    int64_t available_bytes;        /**< KV bytes of the one worker, if n_workers is 0 */
+    const pkv_plan_worker *workers; /**< [n_workers] pipeline stages; borrowed for the call */
+    uint32_t n_workers;     /**< 0: one worker with all layers; n_workers * n_layers <= 2^24 */
+    uint32_t layout;        /**< pkv_kv_layout; AUTO */
+    uint64_t max_model_len; /**< tokens of the longest request, >= 1 */
     uint64_t max_num_batched_tokens; /**< 8192 */
     uint64_t max_concurrent_batches; /**< 1 */
     uint64_t max_encoder_tokens;     /**< 0 */

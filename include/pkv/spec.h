@@ -194,11 +194,12 @@ PKV_API uint32_t pkv_dtype_bytes(uint32_t dtype);
 /** Sets every field to the default of `kind`. INVAL: unknown kind. */
 PKV_API PKV_NODISCARD pkv_status pkv_spec_init(pkv_spec *spec, uint32_t kind);
 
-/** Completes and checks a filled spec: head_size_v, and the pad that `alignment` asks for, always
- *  worked out anew (upstream keeps a stale pad after a resize). May be called again.
- *  INVAL: a field out of range, missing, or not one of this kind's; VALUE: a stride alignment of 0
- *  bytes; ASSERT: a model version that sliding_window_mla does not know. On failure the spec is
- *  unchanged. */
+/** Completes and checks a filled spec: head_size_v, and the pad that `alignment` asks for. A page
+ *  that is not aligned gets its pad anew; an aligned one keeps a larger page_size_padded and loses
+ *  a smaller one (upstream keeps a stale one and then fails). May be called again.
+ *  INVAL: a reserved field that is not 0, a field out of range, missing, or not one of this
+ *  kind's; VALUE: a stride alignment of 0 bytes; ASSERT: a model version that sliding_window_mla
+ *  does not know. On failure the spec is unchanged. */
 PKV_API PKV_NODISCARD pkv_status pkv_spec_finish(pkv_spec *spec);
 
 /** All fields but is_draft, texts and states by content. */

@@ -19,6 +19,9 @@ void pkvi_set_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void pkvi_error_context(const char *function, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The same without a place: the text names the function that the user called. */
+void pkvi_error_rename(const char *function);
+
 /* Leaves the function with the status of a failed call. */
 #define PKVI_RETURN_IF(call)              \
     do {                                  \

@@ -82,10 +82,17 @@ void pkvi_error_context(const char *function, const char *fmt, ...)
     (void)vsnprintf(place, sizeof place, fmt, args);
     va_end(args);
 
+    char where[TEXT_BYTES];
+    (void)snprintf(where, sizeof where, "%s: %.120s", function, place);
+    pkvi_error_rename(where);
+}
+
+void pkvi_error_rename(const char *function)
+{
     char rest[TEXT_BYTES];
     const char *colon = strstr(last_text, ": ");
     (void)snprintf(rest, sizeof rest, "%s", colon ? colon + 2 : last_text);
-    int n = snprintf(last_text, TEXT_BYTES, "%s: %.120s: %s", function, place, rest);
+    int n = snprintf(last_text, TEXT_BYTES, "%s: %s", function, rest);
     if (n >= TEXT_BYTES) {
         trim_utf8(last_text, TEXT_BYTES - 1);
     }

@@ -131,10 +131,12 @@ pkv_status pkv_hasher_create(const pkv_hasher_params *params, pkv_hasher **out)
     pkv_status st;
     pkv_hasher_params p;
     pkv_hasher *hasher = NULL;
+    if (out) {
+        *out = NULL;
+    }
     if (!params || !out) {
         return pkvi_fail(PKV_E_INVAL, "pkv_hasher_create: params or out is NULL");
     }
-    *out = NULL;
     PKVI_RETURN_IF(import_params(params, &p));
     const pkv_alloc *hooks = p.alloc ? p.alloc : &pkvi_libc_alloc;
     hasher = hooks->alloc(hooks->ctx, sizeof *hasher, _Alignof(pkv_hasher));

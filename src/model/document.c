@@ -193,10 +193,12 @@ pkv_status pkv_document_read(const char *json, size_t len, const pkv_alloc *allo
     pkv_document *doc = NULL;
     bool question = false;
     pkv_status st;
+    if (out) {
+        *out = NULL;
+    }
     if (!json || !out) {
         return pkvi_fail(PKV_E_INVAL, PKVI_DOCUMENT_READ ": json or out is NULL");
     }
-    *out = NULL;
     pkvi_arena_init(&arena, alloc, 8192);
     PKVI_TRY(pkvi_json_load(PKVI_DOCUMENT_READ, json, len, &root));
     doc = pkvi_arena_get(&arena, 1, sizeof *doc);

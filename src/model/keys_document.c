@@ -242,10 +242,12 @@ pkv_status pkv_keys_document_read(const char *json, size_t len, const pkv_alloc 
     json_t *root = NULL;
     pkv_keys_document *doc = NULL;
     pkv_status st;
+    if (out) {
+        *out = NULL;
+    }
     if (!json || !out) {
         return pkvi_fail(PKV_E_INVAL, READ ": json or out is NULL");
     }
-    *out = NULL;
     pkvi_arena_init(&arena, alloc, 8192);
     PKVI_TRY(pkvi_json_load(READ, json, len, &root));
     doc = pkvi_arena_get(&arena, 1, sizeof *doc);

@@ -12,6 +12,8 @@
 #define MAX_TOKENS (UINT64_C(1) << 48)
 /* Ranks of one kind of parallelism. */
 #define MAX_RANKS 65536u
+/* Every stage has room for all layers of a group. */
+#define MAX_STAGE_LAYERS (UINT64_C(1) << 24)
 
 void pkv_plan_params_init(pkv_plan_params *params)
 {
@@ -79,6 +81,12 @@ static pkv_status check_workers(const pkv_plan_params *p)
                          "pkv_plan_create: layers [%" PRIu32 "] or workers [%" PRIu32 "]",
                          p->n_layers, p->n_workers);
     }
+    if ((uint64_t)p->n_workers * p->n_layers > MAX_STAGE_LAYERS) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_plan_create: %" PRIu32 " workers of %" PRIu32
+                         " layers: more than 2^24 pairs",
+                         p->n_workers, p->n_layers);
+    }
     for (uint32_t w = 0; w < p->n_workers; w++) {
         const pkv_plan_worker *worker = &p->workers[w];
         if (worker->n_layers > p->n_layers || (worker->n_layers > 0 && !worker->layers)) {
@@ -111,6 +119,9 @@ pkv_status pkv_plan_params_limits(const pkv_plan_params *params, pkv_limits *out
 {
     if (!params || !out) {
         return pkvi_fail(PKV_E_INVAL, "pkv_plan_params_limits: params or out is NULL");
+    }
+    if (params->dcp == 0) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_plan_params_limits: dcp is 0");
     }
     pkv_limits limits = {
         .max_model_len = params->max_model_len,

@@ -350,10 +350,12 @@ pkv_status pkv_plan_create(const pkv_plan_params *params, pkv_plan **out)
     pkv_plan_params in;
     pkvi_arena keep, scratch;
     pkvi_planner planner;
+    if (out) {
+        *out = NULL;
+    }
     if (!params || !out) {
         return pkvi_fail(PKV_E_INVAL, "pkv_plan_create: params or out is NULL");
     }
-    *out = NULL;
     PKVI_RETURN_IF(pkvi_params_import(params, &in));
     pkvi_arena_init(&keep, in.alloc, 16384);
     pkvi_arena_init(&scratch, in.alloc, 16384);
@@ -368,6 +370,7 @@ pkv_status pkv_plan_create(const pkv_plan_params *params, pkv_plan **out)
     pkvi_arena_free(&scratch);
     if (st != PKV_OK) {
         pkvi_arena_free(&keep);
+        pkvi_error_rename("pkv_plan_create");
         return st;
     }
     plan->arena = keep;

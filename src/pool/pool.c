@@ -118,10 +118,12 @@ pkv_status pkv_pool_create(const pkv_pool_params *params, pkv_pool **out)
 {
     pkv_pool_params p;
     pkvi_arena arena;
+    if (out) {
+        *out = NULL;
+    }
     if (!params || !out) {
         return pkvi_fail(PKV_E_INVAL, "pkv_pool_create: params or out is NULL");
     }
-    *out = NULL;
     pkv_pool_params_init(&p);
     PKVI_RETURN_IF(pkvi_import_params("pkv_pool_create", params, &p, sizeof p));
     PKVI_RETURN_IF(check_params(&p));

@@ -282,10 +282,12 @@ pkv_status pkv_cache_create(const pkv_cache_params *params, pkv_cache **out)
 {
     pkv_cache_params p;
     pkvi_arena arena;
+    if (out) {
+        *out = NULL;
+    }
     if (!params || !out) {
         return pkvi_fail(PKV_E_INVAL, "pkv_cache_create: params or out is NULL");
     }
-    *out = NULL;
     pkv_cache_params_init(&p);
     PKVI_RETURN_IF(pkvi_import_params("pkv_cache_create", params, &p, sizeof p));
     PKVI_RETURN_IF(check_params(&p));

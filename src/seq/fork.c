@@ -57,10 +57,12 @@ static pkv_status open_child(pkv_seq *parent, pkv_seq **out)
 pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out)
 {
     pkv_seq *child;
+    if (out) {
+        *out = NULL;
+    }
     if (!seq || !out) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_fork: seq or out is NULL");
     }
-    *out = NULL;
     if (!seq->live) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_fork: the sequence is not allocated");
     }

@@ -204,11 +204,13 @@ pkv_status pkv_seq_open(pkv_cache *cache, const pkv_seq_params *params, pkv_seq 
 {
     pkv_seq_params p;
     pkv_seq *seq;
+    if (out) {
+        *out = NULL;
+    }
     if (!cache || !params || !out) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_open: cache, params or out is NULL");
     }
     pkvi_cache_check_thread(cache);
-    *out = NULL;
     pkv_seq_params_init(&p);
     PKVI_RETURN_IF(pkvi_import_params("pkv_seq_open", params, &p, sizeof p));
     PKVI_RETURN_IF(check_open(cache, &p));

@@ -222,6 +222,13 @@ pkv_status pkv_spec_set_cache_dtype(pkv_spec *spec, const char *cache_dtype, uin
     if (spec->state_content_bytes != 0) {
         return PKV_OK;
     }
+    if (spec->head_size > PKV_SPEC_LIMIT || spec->num_kv_heads > PKV_SPEC_LIMIT ||
+        (spec->head_size_v > PKV_SPEC_LIMIT && spec->head_size_v != PKV_HEAD_SIZE_V_DEFAULT)) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_spec_set_cache_dtype: head_size %" PRIu64 ", head_size_v %" PRIu64
+                         " or num_kv_heads %" PRIu64 " exceeds 2^31-1",
+                         spec->head_size, spec->head_size_v, spec->num_kv_heads);
+    }
     pkv_spec done = *spec;
     const bool latent = pkvi_is(spec, PKVI_IS_LATENT);
     if (done.head_size_v == PKV_HEAD_SIZE_V_DEFAULT) {

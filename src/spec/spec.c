@@ -170,8 +170,20 @@ static pkv_status check_fields(const pkv_spec *spec)
     return PKV_OK;
 }
 
-/* A pad belongs to one block size, so it is always worked out from the unpadded page: upstream
- * keeps the old one when the new page happens to be aligned, and the page then refuses. */
+/* They may mean something one day, and they take part in equality. */
+static pkv_status check_reserved(const pkv_spec *spec)
+{
+    uint64_t bits = spec->reserved0 | spec->reserved1;
+    for (size_t i = 0; i < sizeof spec->reserved2 / sizeof *spec->reserved2; i++) {
+        bits |= spec->reserved2[i];
+    }
+    return bits == 0 ? PKV_OK
+                     : pkvi_fail(PKV_E_INVAL, "pkv_spec_finish: a reserved field is not 0");
+}
+
+/* A pad belongs to one block size, so it is worked out from the unpadded page whenever that is not
+ * aligned, and one that is smaller than the page is dropped: upstream keeps it, and the page then
+ * refuses. */
 pkv_status pkvi_spec_construct(pkv_spec *spec)
 {
     if (spec->alignment == 0) {
@@ -201,6 +213,7 @@ pkv_status pkv_spec_finish(pkv_spec *spec)
         return pkvi_fail(PKV_E_INVAL, "pkv_spec_finish: kind %" PRIu32 " is unknown", spec->kind);
     }
     PKVI_RETURN_IF(check_fields(spec));
+    PKVI_RETURN_IF(check_reserved(spec));
     if (spec->kind == PKV_KIND_SLIDING_WINDOW_MLA && spec->model_version &&
         strcmp(spec->model_version, "deepseek_v4") != 0) {
         return pkvi_fail(PKV_E_ASSERT,
