@@ -177,7 +177,7 @@ static json_t *batch(shell *s, const json_t *op)
 static json_t *answer(shell **s, const char *line, size_t len)
 {
     json_error_t parse;
-    json_t *error;
+    json_t *error = NULL;
     json_t *op = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &parse);
     if (!op) {
         return shell_error(PKV_E_INVAL, "not JSON: %.160s", parse.text);
@@ -209,10 +209,9 @@ static void serve(shell **s)
 }
 
 /* The text of the document that the command line names; NULL: *exit_code says why. */
-static char *read_document(const cli_command *command, int *exit_code)
+static char *read_document(const cli_command *command, size_t *len, int *exit_code)
 {
     const char *specs = cli_given(command, "--specs"), *model = cli_given(command, "--model");
-    size_t len;
     *exit_code = EXIT_INPUT;
     if ((specs != NULL) == (model != NULL)) {
         fprintf(stderr, "pagedkv: shell needs --specs FILE or --model MODEL, and not both\n");
@@ -220,15 +219,16 @@ static char *read_document(const cli_command *command, int *exit_code)
     }
     if (specs) {
         *exit_code = EXIT_ENVIRONMENT;
-        return cli_read_file(specs, &len);
+        return cli_read_file(specs, len);
     }
     if (!cli_has(command, "--memory")) {
         fprintf(stderr, "pagedkv: --model needs --memory\n");
         return NULL;
     }
     json_t *document = plan_model_document(command, model, exit_code);
-    char *text = json_dumps(document, JSON_COMPACT);
+    char *text = document ? json_dumps(document, JSON_COMPACT) : NULL;
     json_decref(document);
+    *len = text ? strlen(text) : 0;
     return text;
 }
 
@@ -260,15 +260,16 @@ int cmd_shell(int argc, char **argv)
     if (exit_code >= 0) {
         return exit_code;
     }
-    char *text = read_document(&command, &exit_code);
+    size_t len;
+    char *text = read_document(&command, &len, &exit_code);
     if (!text) {
         return exit_code;
     }
-    shell *s = shell_of_text(text, strlen(text), &st, &why);
+    shell *s = shell_of_text(text, len, &st, &why);
     free(text);
     if (!s) {
         fprintf(stderr, "pagedkv: %s\n", why);
-        return EXIT_NO;
+        return st == PKV_E_UNSUPPORTED ? EXIT_NO : cli_exit_code(st);
     }
     serve(&s);
     shell_destroy(s);

@@ -66,6 +66,7 @@ shell *shell_of_text(const char *text, size_t len, pkv_status *st, const char **
     }
     if (*st == PKV_OK) {
         s = shell_of_plan(plan, pkv_document_get_settings(doc), st);
+        *st = *st == PKV_E_INVAL ? PKV_E_VALUE : *st; /* the document is well-formed */
     }
     pkv_plan_destroy(plan);
     pkv_document_destroy(doc);

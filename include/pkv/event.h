@@ -42,7 +42,7 @@ typedef struct pkv_event {
     uint64_t lookahead;             /**< stored: tokens after a block that its key covers */
 } pkv_event;
 
-/** Receives events. It must not call the cache that emits them. */
+/** Receives events. It must not change the cache that emits them. */
 typedef struct pkv_event_sink {
     void *ctx;
     void (*event)(void *ctx, const pkv_event *event);

@@ -6,8 +6,8 @@
  *
  *  Block 0 is the null block: never handed out, never keyed, legal in every list and skipped there.
  *
- *  After create nothing allocates and nothing fails but by its arguments, a lack of blocks, or
- *  memory for residency samples, which is taken at create too. @threads one thread: all calls on a
+ *  After create nothing allocates, and nothing fails but by its arguments or a lack of blocks.
+ *  Handles must not be NULL but in destroy. @threads one thread: all calls on a
  *  pool, and its events, happen on the scheduler's thread */
 #ifndef PKV_POOL_H
 #define PKV_POOL_H
@@ -36,8 +36,9 @@ typedef struct pkv_pool_params {
     uint32_t struct_size;     /**< set by init */
     uint32_t key_bytes;       /**< 32; length of the keys that events show */
     uint64_t n_blocks;        /**< the null block included; >= 1 */
-    uint64_t unit;            /**< tokens per key; 16 */
-    uint64_t units_per_block; /**< 1; most units of a block of any group: bounds its keys */
+    uint64_t unit;            /**< tokens per key, at most 2^31-1; 16 */
+    uint64_t units_per_block; /**< 1; most units of a block of any group: bounds its keys. Every
+                                   unit costs 56 bytes per block */
     uint64_t lookahead;       /**< 0; tokens after a block that its key covers */
     uint64_t max_table;       /**< 0; longest table given to cache_full; events need room for it */
     const pkv_alloc *alloc;
@@ -114,17 +115,17 @@ PKV_API PKV_NODISCARD pkv_status pkv_pool_cache_full(pkv_pool *pool, const pkv_c
                                                      uint64_t to, uint64_t block_size,
                                                      uint32_t group, const uint8_t *mask);
 /** Keys a block for the first `tokens` tokens of a prefix, which end inside it: a positive
- *  multiple of the unit. Its key for fewer tokens is dropped, one for more stays and this one is
- *  added. With `replace` all its keys are dropped first. The null block is passed over. INVAL:
- *  tokens. */
+ *  multiple of the unit. Its key for fewer tokens is dropped, one for as many or more stays and
+ *  this one is added. With `replace` all its keys are dropped first. The null block is passed over.
+ *  INVAL: tokens; CORRUPT: more keys than units_per_block allows over all blocks. */
 PKV_API PKV_NODISCARD pkv_status pkv_pool_cache_partial(pkv_pool *pool, const pkv_chain *chain,
                                                         pkv_block block, uint64_t tokens,
                                                         uint32_t group, bool replace);
 /** All keys of src name dst from now on; no event. INVAL: dst has a key, an id beyond the pool. */
 PKV_API PKV_NODISCARD pkv_status pkv_pool_move_keys(pkv_pool *pool, pkv_block src, pkv_block dst);
 
-/** The block first keyed so in each group. NOT_FOUND (no text): some group has none.
- *  groups, ids: [n_groups]. O(n_groups) */
+/** The block first keyed so in each group. NOT_FOUND (no text): some group has none, and ids may be
+ *  written in part. groups, ids: [n_groups]. O(n_groups) */
 PKV_API PKV_NODISCARD pkv_status pkv_pool_lookup(const pkv_pool *pool, const pkv_key *key,
                                                  const uint32_t *groups, uint32_t n_groups,
                                                  pkv_block *ids);

@@ -8,8 +8,8 @@
  *                             |  refused: preempt somebody, and try again
  *
  *  The decisions are vLLM 0.33's, block for block; docs/internals/cache.md walks through them.
- *  @threads one thread: a cache and all of its sequences belong to the scheduler's thread; debug
- *  builds check it */
+ *  @threads one thread: a cache and all of its sequences belong to the thread that created it, the
+ *  scheduler's; debug builds check it */
 #ifndef PKV_SEQ_H
 #define PKV_SEQ_H
 
@@ -74,7 +74,8 @@ PKV_API const pkv_pool *pkv_cache_get_pool(const pkv_cache *cache);
 typedef struct pkv_seq_params {
     uint32_t struct_size;  /**< set by init */
     uint8_t skip_lookup;   /**< 1: never reuse cached content */
-    uint8_t report_reused; /**< 1: an allocate that takes a hit tells its blocks as stored, too */
+    uint8_t report_reused; /**< 1: an allocate that finds a hit tells its blocks as stored, too,
+                                even if it is then refused (as vLLM does) */
     uint8_t has_lora_id;
     uint8_t reserved;
     const int32_t *tokens; /**< [n_tokens] the prompt, 0 .. 2^31-1; or NULL, with keys */
@@ -116,7 +117,8 @@ typedef struct pkv_allocate_params {
     uint8_t delay_caching; /**< 1: key nothing now; pkv_seq_cache() does it when a load has ended */
     uint8_t full_sequence_must_fit; /**< 1: refuse if the whole request could not fit */
     uint8_t others_scheduled;       /**< 1: other requests run, so the watermark applies */
-    uint64_t new_tokens;            /**< computed in this step, drafts included */
+    uint64_t new_tokens;            /**< computed in this step, drafts included, beyond the hit and
+                                         the external tokens: look up first */
     uint64_t lookahead;             /**< slots beyond them that a drafter writes */
     uint64_t external_tokens;       /**< computed elsewhere, after the hit; they get blocks, too */
     uint64_t in_flight_tokens;      /**< of this request, in earlier steps that still run */
@@ -134,7 +136,8 @@ typedef struct pkv_block_copy {
 /** What an allocate did. Arrays are valid until the next call on the cache. */
 typedef struct pkv_allocate_result {
     uint64_t cached_tokens;       /**< the hit that was taken */
-    const pkv_block_copy *copies; /**< [n_copies], in this order; both ends stay pinned until
+    const pkv_block_copy *copies; /**< [n_copies] to be done after the zero-fills and before the
+                                       step, in this order; both ends stay pinned until
                                        pkv_cache_step() */
     uint64_t n_copies;
     const pkv_block *zero; /**< [n_zero] blocks to be zeroed before the step */
@@ -161,15 +164,20 @@ PKV_API PKV_NODISCARD pkv_status pkv_seq_append(pkv_seq *seq, const int32_t *tok
 /** More ready-made keys, for a sequence that was opened with such. INVAL: more than its tokens
  *  have. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_append_keys(pkv_seq *seq, const pkv_key *keys, uint64_t n);
-/** How many tokens are computed now: fewer than before is a rollback of rejected drafts. The table
- *  stays; later steps use the spare slots. INVAL: more than computed, or fewer than keyed. */
+/** How many tokens are computed now: fewer than before is a rollback of rejected drafts, or of a
+ *  load that failed. The table stays, and later steps use the spare slots; only blocks that a fork
+ *  holds too are given back. What a window has released does not come back: a sequence that would
+ *  need it is better preempted. INVAL: more than computed, or fewer than keyed. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_set_computed(pkv_seq *seq, uint64_t tokens);
 /** Keys the blocks of the first so many tokens. INVAL: not allocated, more than computed. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_cache(pkv_seq *seq, uint64_t tokens);
 /** Gives all blocks back, keeps the tokens, and waits again. INVAL: it waits already. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_preempt(pkv_seq *seq);
 /** A second sequence over the same computed blocks. Whoever first writes into a block that both
- *  hold gets a private copy of it then. INVAL: not allocated; NOMEM. */
+ *  hold gets a private copy of it then. Fork after the step that computed the blocks, not within
+ *  it. INVAL: not allocated, drafts that nobody has verified (more computed than tokens), ready
+ *  keys that do not reach the last tokens; UNSUPPORTED: a plan with a drafter whose content
+ *  depends on later tokens (EAGLE, MTP): both would write it for their own next token; NOMEM. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out);
 
 /* ---- what a sequence is ---- */
@@ -195,19 +203,22 @@ PKV_API uint64_t pkv_seq_blocks_of(const pkv_seq *seq, uint32_t group, uint64_t 
 PKV_API uint64_t pkv_seq_cached_tokens(const pkv_seq *seq);
 
 /** The table as a row for kernels: width entries, those beyond the table are the null block, and so
- *  are those that lie wholly below the window of the next position. *from, *to: the entries that
- *  changed since the last pkv_cache_step() (NULL allowed). INVAL: a table longer than the row. */
+ *  are those wholly below the window of the first position that the last allocate computes. *from,
+ *  *to: the entries that changed since the last pkv_cache_step() (NULL allowed); a fork's are all.
+ *  INVAL: a table longer than the row. O(width) */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_row(const pkv_seq *seq, uint32_t group, int32_t *row,
                                              uint64_t width, uint64_t *from, uint64_t *to);
-/** Slot numbers of the positions [first, first + n): block * block_size + offset. Under context
- *  parallelism a rank gets -1 for positions of others, which are dealt out in runs of `interleave`.
- *  slots: [n]. INVAL: beyond the table. */
+/** Slot numbers of the positions [first, first + n): block * block_size + offset; -1 where a
+ *  window has let the block go. Under context parallelism a rank gets -1 for positions of others,
+ *  which are dealt out in runs of `interleave`, which must divide the block size. slots: [n].
+ *  INVAL: beyond the table. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_slots(const pkv_seq *seq, uint32_t group, uint64_t first,
                                                uint64_t n, uint32_t rank, uint64_t interleave,
                                                int64_t *slots);
-/** Blocks that a failed load left unwritten from a token on, which must be zeroed: in *ids, valid
- *  until the next call on the cache. INVAL: not allocated, tokens no multiple of the scheduler
- *  block. */
+/** Blocks from a token on that a failed load left unwritten and that must be zeroed, the null block
+ *  perhaps among them: in *ids, valid until the next call on the cache. Shared content is not
+ *  looked for: ask from the end of the hit on. INVAL: not allocated, tokens no multiple of the
+ *  scheduler block. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_zero(pkv_seq *seq, uint64_t tokens, const pkv_block **ids,
                                               uint64_t *n_out);
 
@@ -224,8 +235,9 @@ typedef struct pkv_step {
 
 /** Advances running sequences in order: rollback, append, then allocate all that is not computed.
  *  *done_out: how many were advanced; it ends at the first that is refused (NO_BLOCKS), which keeps
- *  its tokens. Copies and zero-fills of all are in *out. INVAL: a sequence is not allocated, has
- *  nothing to compute, or would grow beyond max_model_len; nothing is done then. */
+ *  its tokens. Copies and zero-fills of all are in *out. INVAL: a sequence is not allocated, stands
+ *  there twice, has nothing to compute, goes back too far, or would grow beyond max_model_len;
+ *  nothing is done then. NOMEM: the steps before are done, the failing one keeps its tokens. */
 PKV_API PKV_NODISCARD pkv_status pkv_cache_advance(pkv_cache *cache, const pkv_step *steps,
                                                    uint64_t n, uint64_t lookahead,
                                                    pkv_allocate_result *out, uint64_t *done_out);

@@ -5,13 +5,16 @@
 #include "base/error.h"
 #include "base/params.h"
 
+/* No struct comes near; a larger number was never set. */
+enum { PARAMS_MAX_BYTES = 4096 };
+
 pkv_status pkvi_import_params(const char *function, const void *given, void *known,
                               size_t known_size)
 {
     uint32_t said;
     memcpy(&said, given, sizeof said);
     const size_t size = said, common = size < known_size ? size : known_size;
-    if (size < 2 * sizeof said) {
+    if (size < 2 * sizeof said || size > PARAMS_MAX_BYTES) {
         return pkvi_fail(PKV_E_INVAL, "%s: struct_size %zu: call the init of the params", function,
                          size);
     }

@@ -23,4 +23,4 @@ static bool mask(const pkvi_manager *m, const pkvi_mask_in *in, uint8_t *out)
     return false;
 }
 
-const pkvi_rules pkvi_full_rules = {skipped, match, mask, true, true};
+const pkvi_rules pkvi_full_rules = {skipped, match, mask, true};

@@ -43,7 +43,8 @@ uint64_t pkvi_manager_need(const pkvi_manager *m, const pkv_pool *pool, const pk
     const uint64_t fresh = required > have ? required - have : 0;
     const uint64_t passed = pkvi_min(skipped > t->n ? skipped - t->n : 0, in->n_hit);
     const bool shared_tail = in->n_hit > 0 && in->local % m->span != 0;
-    return fresh + count_idle(pool, in->hit + passed, in->n_hit - passed) + shared_tail;
+    const pkv_block *kept = in->n_hit > passed ? in->hit + passed : NULL;
+    return fresh + count_idle(pool, kept, in->n_hit - passed) + shared_tail;
 }
 
 void pkvi_manager_adopt(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t, const pkvi_need *in)

@@ -19,8 +19,10 @@ typedef struct pkvi_table {
     bool tracked;      /* n_keyed is meant: the sequence has adopted, or keyed something */
     size_t new_from;   /* entries that the last allocate added begin here */
     size_t dirty_from; /* entries from here on changed since the last step */
-    pkv_block copied;  /* private copy of a shared tail made by the last allocate, or 0 */
-    pkv_block *fresh;  /* [n_fresh] copied and the added ones, if there is a copy */
+    size_t tail;       /* entry that an allocate must copy since a fork holds it too, or: */
+#define PKVI_NO_TAIL SIZE_MAX
+    pkv_block copied; /* private copy of a shared tail made by the last allocate, or 0 */
+    pkv_block *fresh; /* [n_fresh] copied and the added ones, if there is a copy */
     size_t fresh_capacity;
 } pkvi_table;
 
@@ -45,13 +47,11 @@ typedef struct pkvi_rules {
     /* Mask bytes [to - from]; false: all blocks. */
     bool (*mask)(const pkvi_manager *m, const pkvi_mask_in *in, uint8_t *mask);
     bool full; /* a hit stays one when it is cut */
-    bool fine; /* hits may end inside a block */
 } pkvi_rules;
 
 struct pkvi_manager {
     const pkvi_rules *rules;
     pkv_spec spec;
-    uint32_t group;
     uint64_t span;   /* tokens per block over all ranks */
     uint64_t window; /* sliding kinds */
     uint64_t cap;    /* blocks that admission counts at most; 0: no cap */

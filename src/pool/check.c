@@ -3,6 +3,7 @@
  * free + in use + the null block = all; a block is in the list exactly if nobody holds it; every
  * key in the index names a block that has it, and the reverse. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "pool/pool_internal.h"
@@ -19,7 +20,8 @@ static pkv_status check_list(const pkv_pool *pool)
         if (b >= pool->n_blocks || pool->refs[b] != 0) {
             return broken("a held block is in the free list", b);
         }
-        if (pool->prev[pool->next[b]] != b || ++count > pool->n_free) {
+        if (pool->next[b] >= pool->n_blocks || pool->prev[pool->next[b]] != b ||
+            ++count > pool->n_free) {
             return broken("the free list is not a list", b);
         }
     }
@@ -34,10 +36,17 @@ static pkv_status check_list(const pkv_pool *pool)
 
 static pkv_status check_entry(const pkv_pool *pool, uint32_t entry, pkv_block block)
 {
+    if (entry >= pool->n_entries) {
+        return broken("a block has a key that is none", block);
+    }
     const pkvi_entry_key *e = &pool->entries[entry];
-    if (e->block != block || e->next == PKVI_NO_ENTRY ||
-        pkvi_index_find_block(pool, &e->key, e->group, block) == PKVI_NO_ENTRY) {
+    if (e->block != block || e->next >= pool->n_entries || e->prev >= pool->n_entries) {
         return broken("a key of a block is not in the index", entry);
+    }
+    const pkvi_entry_key *next = &pool->entries[e->next];
+    if (next->prev != entry || pool->entries[e->prev].next != entry || next->group != e->group ||
+        memcmp(&next->key, &e->key, sizeof e->key) != 0) {
+        return broken("blocks of one key are not linked", entry);
     }
     return PKV_OK;
 }
@@ -59,7 +68,9 @@ static pkv_status check_keys(const pkv_pool *pool, uint64_t *n_entries)
         for (uint32_t e = pool->secondary[b]; e != PKVI_NO_ENTRY;
              e = pool->entries[e].next_of_block) {
             PKVI_RETURN_IF(check_entry(pool, e, b));
-            ++*n_entries;
+            if (++*n_entries > pool->n_entries) {
+                return broken("the keys of a block have no end", b);
+            }
         }
     }
     return PKV_OK;
@@ -75,6 +86,10 @@ static pkv_status check_index(const pkv_pool *pool)
         }
         const uint32_t first = (uint32_t)(pool->slots[s] & 0xffffffffu) - 1u;
         uint32_t e = first;
+        if (first >= pool->n_entries ||
+            pkvi_index_find(pool, &pool->entries[first].key, pool->entries[first].group) != first) {
+            return broken("a slot of the index cannot be found", s);
+        }
         n_keys++;
         do {
             if (e >= pool->n_entries || pool->tokens[pool->entries[e].block] == 0 ||

@@ -202,6 +202,20 @@ static pkv_status check_partial(const pkv_pool *pool, const pkv_chain *chain, pk
     return PKV_OK;
 }
 
+/* Whether this is a key of the block. Only its own keys are looked at: equal blocks may be many. */
+static bool has_key(const pkv_pool *pool, pkv_block block, const pkv_key *key, uint32_t group)
+{
+    uint32_t e = pool->secondary[block];
+    if (is_keyed(pool, block, key, group)) {
+        return true;
+    }
+    while (e != PKVI_NO_ENTRY && (pool->entries[e].group != group ||
+                                  memcmp(&pool->entries[e].key, key, sizeof *key) != 0)) {
+        e = pool->entries[e].next_of_block;
+    }
+    return e != PKVI_NO_ENTRY;
+}
+
 /* The stored event of one unit. */
 static void tell_partial(pkv_pool *pool, const pkv_chain *chain, uint64_t tokens, uint32_t group)
 {
@@ -233,7 +247,7 @@ pkv_status pkv_pool_cache_partial(pkv_pool *pool, const pkv_chain *chain, pkv_bl
     const pkv_key *key = &chain->keys[tokens / pool->unit - 1];
     if (replace) {
         pkvi_drop_keys(pool, block, true);
-    } else if (pkvi_index_find_block(pool, key, group, block) != PKVI_NO_ENTRY) {
+    } else if (has_key(pool, block, key, group)) {
         return PKV_OK;
     } else if (pool->tokens[block] < tokens) {
         pkvi_drop_keys(pool, block, true);
@@ -278,8 +292,10 @@ pkv_status pkv_pool_move_keys(pkv_pool *pool, pkv_block src, pkv_block dst)
     PKVI_RETURN_IF(check_block(pool, "pkv_pool_move_keys", src));
     PKVI_RETURN_IF(check_block(pool, "pkv_pool_move_keys", dst));
     if (!pool->caching || dst == PKV_BLOCK_NULL || src == dst || pool->tokens[dst] != 0) {
-        return pkvi_fail(PKV_E_INVAL, "pkv_pool_move_keys: block %" PRIu32 " has keys of its own",
-                         dst);
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_pool_move_keys: block %" PRIu32 " cannot take the keys of %" PRIu32
+                         ": it has some, or the pool does not cache",
+                         dst, src);
     }
     if (pool->tokens[src] == 0) {
         return PKV_OK;

@@ -7,12 +7,16 @@
 
 #include "pool/pool_internal.h"
 
-/* Keys are digests already; the group only has to move them apart. */
+/* Keys are digests, or numbers that a caller made up, so every word counts: multiplying by an odd
+ * number (2^64 over the golden ratio) spreads each, modulo 2^64. */
 static uint64_t slot_hash(const pkv_key *key, uint32_t group)
 {
-    uint64_t word;
-    memcpy(&word, key->bytes, sizeof word);
-    return word ^ ((uint64_t)group << 40) ^ ((uint64_t)group << 3);
+    uint64_t words[sizeof key->bytes / sizeof(uint64_t)], hash = group;
+    memcpy(words, key->bytes, sizeof words);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        (void)__builtin_mul_overflow(hash ^ words[i], UINT64_C(0x9e3779b97f4a7c15), &hash);
+    }
+    return hash ^ (hash >> 32);
 }
 
 static uint64_t slot_value(uint64_t hash, uint32_t entry)
@@ -49,23 +53,6 @@ uint32_t pkvi_index_find(const pkv_pool *pool, const pkv_key *key, uint32_t grou
 {
     const uint64_t slot = pool->slots[find_slot(pool, key, group)];
     return slot == 0 ? PKVI_NO_ENTRY : slot_entry(slot);
-}
-
-uint32_t pkvi_index_find_block(const pkv_pool *pool, const pkv_key *key, uint32_t group,
-                               pkv_block block)
-{
-    const uint32_t first = pkvi_index_find(pool, key, group);
-    uint32_t entry = first;
-    if (first == PKVI_NO_ENTRY) {
-        return first;
-    }
-    do {
-        if (pool->entries[entry].block == block) {
-            return entry;
-        }
-        entry = pool->entries[entry].next;
-    } while (entry != first);
-    return PKVI_NO_ENTRY;
 }
 
 void pkvi_index_add(pkv_pool *pool, uint32_t entry)
@@ -126,10 +113,4 @@ bool pkvi_index_remove(pkv_pool *pool, uint32_t entry)
     }
     e->next = e->prev = PKVI_NO_ENTRY;
     return true;
-}
-
-void pkvi_index_clear(pkv_pool *pool)
-{
-    memset(pool->slots, 0, pool->n_slots * sizeof *pool->slots);
-    pool->n_keys = 0;
 }

@@ -28,8 +28,8 @@ static pkv_status check_params(const pkv_pool_params *p)
                          "pkv_pool_create: n_blocks %" PRIu64 " is not within 1 and %" PRIu64,
                          p->n_blocks, PKV_POOL_MAX_BLOCKS);
     }
-    if (p->unit == 0 || p->units_per_block == 0 ||
-        p->units_per_block > (UINT32_MAX - 2) / p->n_blocks) {
+    if (p->unit == 0 || p->unit > PKVI_MAX_UNIT || p->lookahead > PKVI_MAX_UNIT ||
+        p->units_per_block == 0 || p->units_per_block > (UINT32_MAX - 2) / p->n_blocks) {
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_pool_create: unit %" PRIu64 ", units_per_block %" PRIu64
                          " for %" PRIu64 " blocks: out of range",

@@ -6,10 +6,9 @@
  *     next[0] -> first to be handed out ... last <- prev[0]
  *
  * Keys are entries of their own. Entry b < n_blocks is the primary key of block b; the entries
- *  after are secondary keys (a prefix that ends inside a block which is keyed for more), taken
- *  from a free list and chained per block in the order in which they were added. Entries of equal
- *  key and group form a ring in the order in which they were keyed, and the index names the first.
- *  */
+ * after are secondary keys (a prefix that ends inside a block which is keyed for more), taken from
+ *  a free list and chained per block in the order in which they were added. Entries of equal key
+ *  and group form a ring in the order in which they were keyed, and the index names the first. */
 #ifndef PKVI_POOL_INTERNAL_H
 #define PKVI_POOL_INTERNAL_H
 
@@ -18,6 +17,8 @@
 #include "base/arena.h"
 
 #define PKVI_NO_ENTRY UINT32_MAX
+/* Largest unit and lookahead, in tokens: sums of positions cannot wrap. */
+#define PKVI_MAX_UNIT UINT64_C(0x7fffffff)
 
 typedef struct pkvi_entry_key {
     pkv_key key;
@@ -72,13 +73,10 @@ struct pkv_pool {
 /* First entry of a key and group, or PKVI_NO_ENTRY. */
 uint32_t pkvi_index_find(const pkv_pool *pool, const pkv_key *key, uint32_t group);
 /* The entry of that key which names `block`, or PKVI_NO_ENTRY. */
-uint32_t pkvi_index_find_block(const pkv_pool *pool, const pkv_key *key, uint32_t group,
-                               pkv_block block);
 /* Adds a filled entry behind all of equal key. */
 void pkvi_index_add(pkv_pool *pool, uint32_t entry);
 /* Takes an entry out; false: it was not in. */
 bool pkvi_index_remove(pkv_pool *pool, uint32_t entry);
-void pkvi_index_clear(pkv_pool *pool);
 
 /* ---- pool.c ---- */
 

@@ -34,6 +34,9 @@ static pkv_status check_params(const pkv_seq *seq, const pkv_allocate_params *p,
         p->in_flight_tokens > most || p->reserved_blocks > most) {
         return invalid("new_tokens", p->new_tokens, "a number is beyond 2^31-1");
     }
+    if (p->use_cached > 2) {
+        return invalid("use_cached", p->use_cached, "0, 1 or 2 was expected");
+    }
     if (seq->live && (use_cached || p->external_tokens > 0)) {
         return invalid("external_tokens", p->external_tokens,
                        "a hit or external tokens only at the first allocation");
@@ -63,28 +66,24 @@ static pkv_status check_tokens(const pkv_seq *seq, const pkv_allocate_params *p,
 
 /* ---- private copies of shared tails ---- */
 
-/* References that are only there to keep the ends of a copy. */
-static uint32_t count_pins(const pkv_cache *c, pkv_block block)
+bool pkvi_shared_block(const pkv_cache *c, pkv_block block)
 {
-    uint32_t n = 0;
-    for (size_t i = 0; i < c->pins.n; i++) {
-        n += c->pins.at[i] == block;
+    uint32_t refs = c->pool->refs[block];
+    for (size_t i = 0; refs > 1 && i < c->pins.n; i++) {
+        refs -= c->pins.at[i] == block;
     }
-    return n;
+    return refs > 1;
 }
 
 /* The entry of a table that the next token will be written into, if another sequence holds the
- * block too; or SIZE_MAX. Only a fork shares a block that is not full. */
+ * block too; or PKVI_NO_TAIL. Only a fork shares a block that is not full. */
 static size_t shared_tail(const pkv_seq *seq, uint32_t g)
 {
-    const pkv_cache *c = seq->cache;
     const pkvi_table *t = &seq->tables[g];
-    const uint64_t span = c->managers[g].span, at = seq->computed / span;
-    if (!seq->live || seq->computed % span == 0 || at >= t->n || t->ids[at] == PKV_BLOCK_NULL ||
-        c->pool->refs[t->ids[at]] < 2) {
-        return SIZE_MAX;
-    }
-    return c->pool->refs[t->ids[at]] - count_pins(c, t->ids[at]) > 1 ? (size_t)at : SIZE_MAX;
+    const uint64_t span = seq->cache->managers[g].span, at = seq->computed / span;
+    const bool shared = seq->live && seq->computed % span != 0 && at < t->n &&
+                        pkvi_shared_block(seq->cache, t->ids[at]);
+    return shared ? (size_t)at : PKVI_NO_TAIL;
 }
 
 static void copy_tail(pkv_seq *seq, uint32_t g, size_t at)
@@ -99,7 +98,6 @@ static void copy_tail(pkv_seq *seq, uint32_t g, size_t at)
     c->copies.at[c->copies.n++] = (pkv_block_copy){src, t->ids[at]};
     c->pins.at[c->pins.n++] = src;
     c->pins.at[c->pins.n++] = t->ids[at];
-    c->zero[g].at[c->zero[g].n++] = t->copied;
 }
 
 /* ---- room ---- */
@@ -115,7 +113,8 @@ static bool reserve_group(pkv_seq *seq, uint32_t g, uint64_t tokens)
     }
     t->ids = ids;
     const size_t added = (size_t)blocks - t->n + 1;
-    if (shared_tail(seq, g) != SIZE_MAX) {
+    t->tail = shared_tail(seq, g);
+    if (t->tail != PKVI_NO_TAIL) {
         void *fresh =
             pkvi_array_grown(&c->alloc, t->fresh, &t->fresh_capacity, added, sizeof *t->fresh);
         if (!fresh) {
@@ -145,8 +144,8 @@ static bool reserve_all(pkv_seq *seq, uint64_t tokens)
 
 /* ---- counting ---- */
 
-static pkvi_need need_of(const pkv_seq *seq, uint32_t g, const pkvi_request *r, uint64_t tokens,
-                         bool admission)
+static pkvi_need need_of(const pkv_seq *seq, uint32_t g, const pkvi_slots_wanted *r,
+                         uint64_t tokens, bool admission)
 {
     const pkv_cache *c = seq->cache;
     return (pkvi_need){.tokens = tokens,
@@ -157,7 +156,7 @@ static pkvi_need need_of(const pkv_seq *seq, uint32_t g, const pkvi_request *r, 
                        .admission = admission};
 }
 
-static uint64_t count_needed(const pkv_seq *seq, const pkvi_request *r, uint64_t tokens,
+static uint64_t count_needed(const pkv_seq *seq, const pkvi_slots_wanted *r, uint64_t tokens,
                              bool admission)
 {
     const pkv_cache *c = seq->cache;
@@ -165,7 +164,7 @@ static uint64_t count_needed(const pkv_seq *seq, const pkvi_request *r, uint64_t
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         const pkvi_need in = need_of(seq, g, r, tokens, admission);
         needed += pkvi_manager_need(&c->managers[g], c->pool, &seq->tables[g], &in);
-        needed += shared_tail(seq, g) != SIZE_MAX;
+        needed += seq->tables[g].tail != PKVI_NO_TAIL;
     }
     return needed;
 }
@@ -190,7 +189,7 @@ static void note_zero(pkv_cache *c, uint32_t g, const pkv_block *ids, uint64_t n
     }
 }
 
-static void adopt(pkv_seq *seq, const pkv_allocate_params *p, const pkvi_request *r)
+static void adopt(pkv_seq *seq, const pkv_allocate_params *p, const pkvi_slots_wanted *r)
 {
     pkv_cache *c = seq->cache;
     bool any_hit = p->external_tokens > 0;
@@ -222,10 +221,9 @@ static void grow(pkv_seq *seq, uint64_t tokens)
     pkv_cache *c = seq->cache;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         pkvi_table *t = &seq->tables[g];
-        const size_t tail = shared_tail(seq, g);
-        t->copied = 0;
-        if (tail != SIZE_MAX) {
-            copy_tail(seq, g, tail);
+        if (t->tail != PKVI_NO_TAIL) {
+            copy_tail(seq, g, t->tail);
+            note_zero(c, g, &t->copied, 1);
         }
         pkvi_manager_grow(&c->managers[g], c->pool, t, tokens);
         note_zero(c, g, t->ids + t->new_from, t->n - t->new_from);
@@ -270,7 +268,7 @@ static pkv_status refuse(const pkv_cache *c, uint64_t needed, pkv_allocate_resul
     return PKV_E_NO_BLOCKS;
 }
 
-static pkv_status allocate(pkv_seq *seq, const pkv_allocate_params *p, const pkvi_request *r,
+static pkv_status allocate(pkv_seq *seq, const pkv_allocate_params *p, const pkvi_slots_wanted *r,
                            pkv_allocate_result *out)
 {
     pkv_cache *c = seq->cache;
@@ -297,21 +295,35 @@ static pkv_status allocate(pkv_seq *seq, const pkv_allocate_params *p, const pkv
     }
     adopt(seq, p, r);
     grow(seq, slots);
-    if (p->delay_caching) {
-        return PKV_OK;
-    }
-    return pkvi_key_blocks(seq, pkvi_min(r->total + p->new_tokens, seq->tokens.n));
+    return PKV_OK;
 }
 
-/* What changes from here on is what a worker's rows lack. */
-static void begin_changes(pkv_seq *seq)
+void pkvi_begin_changes(pkv_seq *seq)
 {
-    if (seq->last_step != seq->cache->steps) {
-        for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
-            seq->tables[g].dirty_from = seq->tables[g].n;
+    const bool new_step = seq->last_step != seq->cache->steps;
+    for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
+        pkvi_table *t = &seq->tables[g];
+        t->new_from = t->n;
+        t->copied = 0;
+        if (new_step) {
+            t->dirty_from = seq->last_step == PKVI_NEVER_SHOWN ? 0 : t->n;
         }
-        seq->last_step = seq->cache->steps;
     }
+    seq->last_step = seq->cache->steps;
+}
+
+void pkvi_move_first(pkv_seq *seq, uint64_t first)
+{
+    for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
+        const pkvi_manager *m = &seq->cache->managers[g];
+        const uint64_t before = m->rules->skipped(m, seq->first) / m->span;
+        const uint64_t after = m->rules->skipped(m, first) / m->span;
+        if (before != after) {
+            pkvi_table *t = &seq->tables[g];
+            t->dirty_from = pkvi_min(t->dirty_from, pkvi_min(before, after));
+        }
+    }
+    seq->first = first;
 }
 
 pkv_status pkvi_allocate(pkv_seq *seq, const pkv_allocate_params *p, pkv_allocate_result *out)
@@ -330,10 +342,9 @@ pkv_status pkvi_allocate(pkv_seq *seq, const pkv_allocate_params *p, pkv_allocat
             pkvi_report_hit(seq);
         }
     }
-    pkvi_request r = {.local = seq->computed + hit.tokens, .use_cached = use_cached};
+    pkvi_slots_wanted r = {.local = seq->computed + hit.tokens, .use_cached = use_cached};
     r.total = pkvi_min(r.local + p->external_tokens, c->info.max_model_len);
-    seq->in_flight = p->in_flight_tokens;
-    begin_changes(seq);
+    pkvi_begin_changes(seq);
     PKVI_RETURN_IF(allocate(seq, p, &r, out));
     if (use_cached) {
         count_lookup(seq, hit.tokens);
@@ -341,9 +352,13 @@ pkv_status pkvi_allocate(pkv_seq *seq, const pkv_allocate_params *p, pkv_allocat
     seq->live = true;
     seq->waiting = seq->waiting && p->delay_caching;
     seq->computed += hit.tokens + p->external_tokens + p->new_tokens;
+    pkvi_move_first(seq, r.total);
     tell_zero(c);
     out->cached_tokens = hit.tokens;
-    return PKV_OK;
+    if (p->delay_caching) {
+        return PKV_OK;
+    }
+    return pkvi_key_blocks(seq, pkvi_min(r.total + p->new_tokens, seq->tokens.n));
 }
 
 void pkvi_begin_result(pkv_cache *c)
@@ -385,5 +400,8 @@ const pkv_block *pkv_seq_new_blocks(const pkv_seq *seq, uint32_t group, uint64_t
     }
     const pkvi_table *t = &seq->tables[group];
     *n_out = t->n - t->new_from + (t->copied != 0);
+    if (*n_out == 0) {
+        return NULL;
+    }
     return t->copied != 0 ? t->fresh : t->ids + t->new_from;
 }

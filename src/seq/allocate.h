@@ -5,11 +5,11 @@
 #include "seq/cache_internal.h"
 
 /* What one allocate works with. */
-typedef struct pkvi_request {
+typedef struct pkvi_slots_wanted {
     uint64_t local; /* computed here, with the hit */
     uint64_t total; /* and with external tokens */
     bool use_cached;
-} pkvi_request;
+} pkvi_slots_wanted;
 
 /* Lists of copies and zero-fills begin anew, and are handed out. */
 void pkvi_begin_result(pkv_cache *cache);

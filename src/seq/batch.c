@@ -5,7 +5,8 @@
 #include "base/error.h"
 #include "seq/allocate.h"
 
-static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t i)
+static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t i,
+                             uint64_t lookahead)
 {
     const pkv_seq *seq = step->seq;
     if (!seq || seq->cache != c || !seq->live) {
@@ -14,12 +15,14 @@ static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t 
     }
     const uint64_t computed = step->computed == PKV_STEP_KEEP ? seq->computed : step->computed;
     const uint64_t most = c->info.max_model_len;
+    PKVI_RETURN_IF(pkvi_check_rollback("pkv_cache_advance", seq, computed));
     if (step->n_tokens > most || seq->tokens.n > most - step->n_tokens ||
         seq->tokens.n + step->n_tokens <= computed ||
+        seq->tokens.n + step->n_tokens - computed > PKV_SPEC_LIMIT || lookahead > PKV_SPEC_LIMIT ||
         (step->n_tokens > 0 && !step->tokens && seq->has_tokens)) {
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_cache_advance: step %" PRIu64 ": %zu tokens and %" PRIu64
-                         " more, %" PRIu64 " computed: nothing to compute, or beyond max_model_len",
+                         " more, %" PRIu64 " computed: nothing to compute, or too many",
                          i, seq->tokens.n, step->n_tokens, computed);
     }
     for (uint64_t t = 0; step->tokens && t < step->n_tokens; t++) {
@@ -70,14 +73,17 @@ pkv_status pkv_cache_advance(pkv_cache *cache, const pkv_step *steps, uint64_t n
     }
     pkvi_cache_check_thread(cache);
     *done_out = 0;
+    memset(out, 0, sizeof *out);
     for (uint64_t i = 0; i < n; i++) {
-        PKVI_RETURN_IF(check_step(cache, &steps[i], i));
+        PKVI_RETURN_IF(check_step(cache, &steps[i], i, lookahead));
     }
     PKVI_RETURN_IF(check_distinct(cache, steps, n));
-    memset(out, 0, sizeof *out);
     pkvi_begin_result(cache);
     for (uint64_t i = 0; i < n && st == PKV_OK; i++) {
         st = advance(&steps[i], lookahead, out);
+        if (st != PKV_OK && st != PKV_E_NO_BLOCKS) {
+            pkvi_error_context("pkv_cache_advance", "step %" PRIu64, i);
+        }
         *done_out += st == PKV_OK;
     }
     pkvi_end_result(cache, out);

@@ -99,7 +99,6 @@ static pkv_status init_manager(pkv_cache *c, const pkv_plan *plan, uint32_t g)
     m->spec.cache_dtype = m->spec.model_version = m->spec.mamba_type = NULL; /* the plan's */
     m->spec.states = NULL;
     m->rules = pkvi_rules_of(m->spec.kind);
-    m->group = g;
     m->window = m->spec.sliding_window;
     m->cacheable = pkv_spec_prefix_cacheable(&m->spec);
     m->zeroed = pkv_plan_get_summary(plan)->zeroing;
@@ -217,11 +216,15 @@ static pkv_status create_pool(pkv_cache *c, const pkv_cache_params *params)
         }
     }
     p.lookahead = c->hash_lookahead;
-    p.max_table = longest_table(c);
+    p.max_table = params->sink.event ? longest_table(c) : 0;
     p.alloc = &c->alloc;
     p.sink = params->sink;
     p.caching = c->info.caching;
-    return pkv_pool_create(&p, &c->pool);
+    const pkv_status st = pkv_pool_create(&p, &c->pool);
+    if (st != PKV_OK) {
+        pkvi_error_rename("pkv_cache_create");
+    }
+    return st;
 }
 
 static pkv_status create_hasher(pkv_cache *c, const pkv_cache_params *params)
@@ -232,7 +235,11 @@ static pkv_status create_hasher(pkv_cache *c, const pkv_cache_params *params)
     p.alloc = &c->alloc;
     p.seed = params->hash_seed;
     p.cluster_seed = params->cluster_seed;
-    return pkv_hasher_create(&p, &c->hasher);
+    const pkv_status st = pkv_hasher_create(&p, &c->hasher);
+    if (st != PKV_OK) {
+        pkvi_error_rename("pkv_cache_create");
+    }
+    return st;
 }
 
 static void read_plan(pkv_cache *c, const pkv_cache_params *params)
@@ -251,6 +258,7 @@ static void read_plan(pkv_cache *c, const pkv_cache_params *params)
     c->dcp = limits->dcp;
     c->alignment = s->hit_alignment;
     c->hash_lookahead = s->hash_lookahead;
+    c->draft_content = s->prefill_lookahead > 0;
     c->unfinished = s->prefill_lookahead > 1 ? s->prefill_lookahead - 1 : 0;
     c->retention = pkv_plan_retention_interval(params->plan);
     c->watermark = (uint64_t)(params->watermark * (double)s->num_blocks);

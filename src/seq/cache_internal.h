@@ -1,7 +1,7 @@
 /* cache_internal.h  A cache and its sequences in memory.
  *
  * Everything that a step needs is there before it begins: an allocate first makes room in every
- *  list that it may write, and only then changes anything, so that it cannot fail half way. */
+ * list that it may write, and only then changes anything, so that it cannot fail half way. */
 #ifndef PKVI_CACHE_INTERNAL_H
 #define PKVI_CACHE_INTERNAL_H
 
@@ -43,6 +43,7 @@ struct pkv_cache {
     uint32_t dcp;
     uint64_t alignment;                  /* of hits */
     uint64_t hash_lookahead, unfinished; /* tokens at the end whose content may still change */
+    bool draft_content;                  /* some content depends on tokens that come later */
     uint64_t retention;
     uint64_t watermark; /* blocks */
 
@@ -76,10 +77,12 @@ struct pkv_seq {
     pkv_extras *extras; /* with all that it points to, or NULL */
     const char *session;
     pkvi_arena arena; /* extras, session, tables */
-    uint64_t n_prompt, computed, in_flight;
+    uint64_t n_prompt, computed;
+    uint64_t first; /* position that the last allocate computes first: rows begin there */
     uint64_t shared_prefix, n_preemptions, lora_id;
-    uint64_t last_step; /* of the cache, in which the tables last changed */
-    uint64_t mark;      /* of the last batch that named it */
+    uint64_t last_step;             /* of the cache, in which the tables last changed; or: */
+#define PKVI_NEVER_SHOWN UINT64_MAX /* a fork whose rows nobody has seen */
+    uint64_t mark;                  /* of the last batch that named it */
     bool has_lora_id, skip_lookup, report_reused, live, waiting;
 };
 
@@ -89,6 +92,15 @@ struct pkv_seq {
 #else
 void pkvi_cache_check_thread(const pkv_cache *cache);
 #endif
+
+/* ---- allocate.c ---- */
+/* Whether somebody else holds the block, the ends of pending copies not counted. */
+bool pkvi_shared_block(const pkv_cache *cache, pkv_block block);
+/* What changes from here on is what a worker's rows lack, and nothing was added yet. */
+void pkvi_begin_changes(pkv_seq *seq);
+/* The step begins at this position: entries that its window sees no longer, or again, change in the
+ * rows. */
+void pkvi_move_first(pkv_seq *seq, uint64_t first);
 
 /* ---- lookup.c ---- */
 /* Longest hit of a sequence; writes cache->hit. Never fails: open made room. */
@@ -102,6 +114,10 @@ pkv_status pkvi_key_blocks(pkv_seq *seq, uint64_t tokens);
 void pkvi_report_hit(pkv_seq *seq);
 
 /* ---- seq.c ---- */
+/* Tokens whose blocks are keyed, over the groups the most. */
+uint64_t pkvi_keyed_tokens(const pkv_seq *seq);
+/* Whether so many tokens can be the computed ones from now on. */
+pkv_status pkvi_check_rollback(const char *function, const pkv_seq *seq, uint64_t tokens);
 /* Releases the blocks of deferred closes, one close after the other. */
 void pkvi_release_deferred(pkv_cache *cache);
 /* Gives all blocks back and forgets the tables. */

@@ -3,6 +3,7 @@
  * The child holds the blocks of the computed tokens, the last one perhaps half full. Whoever is
  * first to write into that one gets a private copy then (allocate.c); slots beyond the computed
  * tokens are not shared, since both would write them. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -34,7 +35,7 @@ static bool copy_table(pkv_seq *child, const pkv_seq *parent, uint32_t g)
 static pkv_status open_child(pkv_seq *parent, pkv_seq **out)
 {
     const pkv_cache *c = parent->cache;
-    const bool keys = parent->keys.n > 0 || parent->ready_keys;
+    const bool keys = c->info.caching && (parent->keys.n > 0 || parent->ready_keys);
     pkv_seq_params p;
     pkv_seq_params_init(&p);
     p.skip_lookup = parent->skip_lookup;
@@ -66,12 +67,23 @@ pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out)
     if (!seq->live) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_fork: the sequence is not allocated");
     }
-    PKVI_RETURN_IF(open_child(seq, &child));
+    if (seq->computed > seq->tokens.n) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_seq_fork: %" PRIu64 " tokens are computed of %zu: drafts that "
+                         "nobody has verified",
+                         seq->computed, seq->tokens.n);
+    }
+    if (seq->cache->draft_content) { /* both would write it for their own next token */
+        return pkvi_fail(PKV_E_UNSUPPORTED,
+                         "pkv_seq_fork: a drafter's content depends on later tokens");
+    }
+    const pkv_status st = open_child(seq, &child);
+    if (st != PKV_OK) {
+        pkvi_error_rename("pkv_seq_fork");
+        return st;
+    }
     for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
         if (!copy_table(child, seq, g)) {
-            for (uint32_t i = 0; i < seq->cache->info.n_groups; i++) {
-                child->tables[i].n = 0; /* nothing is held yet */
-            }
             pkvi_seq_free(child);
             return pkvi_fail(PKV_E_NOMEM, "pkv_seq_fork: out of memory for tables");
         }
@@ -81,7 +93,8 @@ pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out)
     }
     child->ready_keys = seq->ready_keys;
     child->n_prompt = seq->n_prompt;
-    child->computed = seq->computed;
+    child->computed = child->first = seq->computed;
+    child->last_step = PKVI_NEVER_SHOWN;
     child->shared_prefix = seq->shared_prefix;
     child->live = true;
     child->waiting = false;

@@ -118,7 +118,6 @@ void pkvi_report_hit(pkv_seq *seq)
     pkv_cache *c = seq->cache;
     const pkv_chain chain = pkvi_chain_of(seq);
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        const uint64_t block_size = c->managers[g].spec.block_size;
-        pkvi_pool_report(c->pool, &chain, c->hit[g].n, block_size, g);
+        pkvi_pool_report(c->pool, &chain, c->hit[g].n, c->managers[g].span, g);
     }
 }

@@ -101,7 +101,11 @@ static pkv_status copy_extras(pkv_seq *seq, const pkv_extras *from)
     if (!from) {
         return PKV_OK;
     }
-    PKVI_RETURN_IF(pkv_extras_check(from, seq->tokens.n));
+    const pkv_status st = pkv_extras_check(from, seq->tokens.n);
+    if (st != PKV_OK) {
+        pkvi_error_rename("pkv_seq_open");
+        return st;
+    }
     pkv_extras *to = pkvi_arena_get(&seq->arena, 1, sizeof *to);
     if (!to) {
         return no_memory("pkv_seq_open");
@@ -323,7 +327,7 @@ pkv_status pkv_seq_close(pkv_seq *seq, bool defer)
         return PKV_OK;
     }
     pkvi_cache_check_thread(seq->cache);
-    if (defer) {
+    if (defer && seq->live) {
         PKVI_RETURN_IF(defer_tables(seq));
     } else {
         pkvi_release_tables(seq);
@@ -386,6 +390,7 @@ pkv_status pkv_seq_append_keys(pkv_seq *seq, const pkv_key *keys, uint64_t n)
     if (!seq || !keys || !seq->ready_keys) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_append_keys: the sequence was not opened with keys");
     }
+    pkvi_cache_check_thread(seq->cache);
     const pkv_cache *c = seq->cache;
     const uint64_t most = pkv_key_count(seq->tokens.n, c->info.unit, c->hash_lookahead);
     if (n > most || seq->keys.n > most - n) {
@@ -401,7 +406,7 @@ pkv_status pkv_seq_append_keys(pkv_seq *seq, const pkv_key *keys, uint64_t n)
     return PKV_OK;
 }
 
-static uint64_t keyed_tokens(const pkv_seq *seq)
+uint64_t pkvi_keyed_tokens(const pkv_seq *seq)
 {
     uint64_t keyed = 0;
     for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
@@ -413,19 +418,52 @@ static uint64_t keyed_tokens(const pkv_seq *seq)
     return keyed;
 }
 
+pkv_status pkvi_check_rollback(const char *function, const pkv_seq *seq, uint64_t tokens)
+{
+    const uint64_t keyed = pkvi_keyed_tokens(seq);
+    if (tokens > seq->computed || tokens < keyed) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "%s: tokens %" PRIu64 " is not within %" PRIu64 " (keyed) and %" PRIu64
+                         " (computed)",
+                         function, tokens, keyed, seq->computed);
+    }
+    return PKV_OK;
+}
+
+/* Slots beyond the computed tokens are not shared, since both would write them: after a rollback a
+ * table ends where a block that a fork holds too would begin. */
+static void drop_shared_slots(pkv_seq *seq, uint32_t g)
+{
+    pkv_cache *c = seq->cache;
+    pkvi_table *t = &seq->tables[g];
+    size_t end = (size_t)pkvi_ceil_div(seq->computed, c->managers[g].span);
+    while (end < t->n && !pkvi_shared_block(c, t->ids[end])) {
+        end++;
+    }
+    if (end >= t->n) {
+        return;
+    }
+    for (size_t i = t->n; i > end; i--) {
+        pkvi_pool_release(c->pool, &t->ids[i - 1], 1);
+    }
+    t->n = end;
+    t->new_from = pkvi_min(t->new_from, end);
+    t->dirty_from = pkvi_min(t->dirty_from, end);
+}
+
 pkv_status pkv_seq_set_computed(pkv_seq *seq, uint64_t tokens)
 {
     if (!seq) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_set_computed: seq is NULL");
     }
-    const uint64_t keyed = keyed_tokens(seq);
-    if (tokens > seq->computed || tokens < keyed) {
-        return pkvi_fail(PKV_E_INVAL,
-                         "pkv_seq_set_computed: tokens %" PRIu64 " is not within %" PRIu64
-                         " (keyed) and %" PRIu64 " (computed)",
-                         tokens, keyed, seq->computed);
-    }
+    pkvi_cache_check_thread(seq->cache);
+    PKVI_RETURN_IF(pkvi_check_rollback("pkv_seq_set_computed", seq, tokens));
     seq->computed = tokens;
+    pkvi_begin_changes(seq);
+    pkvi_move_first(seq, pkvi_min(seq->first, tokens));
+    for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
+        drop_shared_slots(seq, g);
+    }
     return PKV_OK;
 }
 
@@ -448,7 +486,7 @@ pkv_status pkv_seq_preempt(pkv_seq *seq)
     pkvi_cache_check_thread(seq->cache);
     pkvi_release_tables(seq);
     seq->waiting = true;
-    seq->computed = 0;
+    seq->computed = seq->first = 0;
     seq->n_preemptions++;
     return PKV_OK;
 }

@@ -8,16 +8,10 @@
 
 void pkv_seq_get_info(const pkv_seq *seq, pkv_seq_info *out)
 {
-    uint64_t keyed = 0;
-    for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
-        if (seq->cache->managers[g].cacheable && seq->tables[g].tracked) {
-            keyed = pkvi_max(keyed, seq->tables[g].n_keyed * seq->cache->managers[g].span);
-        }
-    }
     *out = (pkv_seq_info){.n_tokens = seq->tokens.n,
                           .n_prompt_tokens = seq->n_prompt,
                           .computed = seq->computed,
-                          .keyed = keyed,
+                          .keyed = pkvi_keyed_tokens(seq),
                           .n_preemptions = seq->n_preemptions,
                           .allocated = seq->live,
                           .waiting = seq->waiting};
@@ -64,13 +58,13 @@ uint64_t pkv_seq_cached_tokens(const pkv_seq *seq)
     return least == UINT64_MAX ? 0 : least;
 }
 
-/* Entries wholly below the window of the next position. Freed blocks may hold anything, and masked
+/* Entries wholly below the window of the step's first position. Freed blocks may hold anything, and masked
  * kernels still load it. */
 static uint64_t entries_below(const pkv_seq *seq, uint32_t group)
 {
     const pkv_cache *c = seq->cache;
     const pkvi_manager *m = &c->managers[group];
-    return c->dcp > 1 ? 0 : m->rules->skipped(m, seq->computed) / m->span;
+    return c->dcp > 1 ? 0 : m->rules->skipped(m, seq->first) / m->span;
 }
 
 pkv_status pkv_seq_row(const pkv_seq *seq, uint32_t group, int32_t *row, uint64_t width,
@@ -86,11 +80,15 @@ pkv_status pkv_seq_row(const pkv_seq *seq, uint32_t group, int32_t *row, uint64_
                          width, t->n);
     }
     const uint64_t below = pkvi_min(entries_below(seq, group), t->n);
-    for (uint64_t i = 0; i < width; i++) {
-        row[i] = i < below || i >= t->n ? 0 : (int32_t)t->ids[i];
+    memset(row, 0, (size_t)width * sizeof *row);
+    if (t->n > below) {
+        memcpy(row + below, t->ids + below, (size_t)(t->n - below) * sizeof *row);
     }
     if (from) {
-        *from = seq->last_step == seq->cache->steps ? pkvi_min(t->dirty_from, t->n) : t->n;
+        const bool changed = seq->last_step == seq->cache->steps;
+        *from = seq->last_step == PKVI_NEVER_SHOWN ? 0
+                : changed                          ? pkvi_min(t->dirty_from, t->n)
+                                                   : t->n;
     }
     if (to) {
         *to = t->n;
@@ -110,15 +108,20 @@ static uint64_t local_place(uint64_t offset, uint32_t ranks, uint32_t rank, uint
 pkv_status pkv_seq_slots(const pkv_seq *seq, uint32_t group, uint64_t first, uint64_t n,
                          uint32_t rank, uint64_t interleave, int64_t *slots)
 {
-    if (!seq || (n > 0 && !slots) || group >= seq->cache->info.n_groups || interleave == 0) {
+    if (!seq || (n > 0 && !slots) || group >= seq->cache->info.n_groups) {
         return pkvi_fail(PKV_E_INVAL,
-                         "pkv_seq_slots: seq or slots is NULL, group %" PRIu32
-                         ", interleave %" PRIu64,
-                         group, interleave);
+                         "pkv_seq_slots: seq or slots is NULL, or group %" PRIu32 " is none",
+                         group);
     }
     const pkvi_manager *m = &seq->cache->managers[group];
     const pkvi_table *t = &seq->tables[group];
     const uint32_t ranks = (uint32_t)(m->span / m->spec.block_size);
+    if (interleave == 0 || (ranks > 1 && m->spec.block_size % interleave != 0)) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_seq_slots: interleave %" PRIu64
+                         " does not divide the block of %" PRIu64,
+                         interleave, m->spec.block_size);
+    }
     const uint64_t most = t->n * m->span;
     if (rank >= ranks || n > most || first > most - n) {
         return pkvi_fail(PKV_E_INVAL,
@@ -129,8 +132,10 @@ pkv_status pkv_seq_slots(const pkv_seq *seq, uint32_t group, uint64_t first, uin
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t at = first + i;
         const uint64_t place = local_place(at % m->span, ranks, rank, interleave);
-        slots[i] =
-            place == UINT64_MAX ? -1 : (int64_t)(t->ids[at / m->span] * m->spec.block_size + place);
+        const pkv_block block = t->ids[at / m->span];
+        slots[i] = place == UINT64_MAX || block == PKV_BLOCK_NULL
+                       ? -1
+                       : (int64_t)(block * m->spec.block_size + place);
     }
     return PKV_OK;
 }
