@@ -1,0 +1,184 @@
+/* test_pool_check.c  pkv_pool_check() finds what is broken, and names it. */
+#include "pool_fixture.h"
+
+#include "pool/pool_internal.h"
+
+/* Blocks 1 and 2 are held and keyed, 1 with a secondary key; 3 is held; 4 is idle and keyed as a
+ * copy of 2; 5 and 6 are free. */
+static void open_used(fixture *f)
+{
+    const pkv_chain chain = chain_of('A', 4);
+    open_plain(f, 7, 4);
+    take(f, IDS(1, 2, 3, 4));
+    done(f, try_full(f, &chain, (pkv_block[]){1, 2}, 0, 2, 8, 0, NULL));
+    done(f, try_full(f, &chain, (pkv_block[]){0, 4}, 0, 2, 8, 0, NULL));
+    key_partial(f, 'A', 1, 4);
+    release(f, IDS(4));
+    assert_free(f, "5 6 4");
+}
+
+/* While the field has that value the pool is corrupt, and the text says so. */
+#define assert_broken(f, field, value, part)                     \
+    do {                                                         \
+        const uint64_t kept_ = (uint64_t)(field);                \
+        (field) = (value);                                       \
+        assert_status(pkv_pool_check((f)->pool), PKV_E_CORRUPT); \
+        assert_error_text("pkv_pool_check", part);               \
+        (field) = (__typeof__(field))kept_;                      \
+        assert_ok(pkv_pool_check((f)->pool));                    \
+    } while (0)
+
+static void a_held_block_in_the_list_is_found(void **state)
+{
+    (void)state;
+    fixture f;
+    open_used(&f);
+    assert_broken(&f, f.pool->refs[5], 1, "held");
+    assert_broken(&f, f.pool->refs[4], 2, "held");
+    close_pool(&f);
+}
+
+static void a_block_that_nobody_holds_outside_the_list_is_found(void **state)
+{
+    (void)state;
+    fixture f;
+    open_used(&f);
+    assert_broken(&f, f.pool->refs[1], 0, "missing");
+    assert_broken(&f, f.pool->n_free, 4, "missing");
+    close_pool(&f);
+}
+
+static void a_held_null_block_is_found(void **state)
+{
+    (void)state;
+    fixture f;
+    open_used(&f);
+    assert_broken(&f, f.pool->refs[0], 1, "null block");
+    close_pool(&f);
+}
+
+static void a_broken_link_is_found(void **state)
+{
+    (void)state;
+    fixture f;
+    open_used(&f);
+    assert_broken(&f, f.pool->prev[6], 4, "not a list");
+    assert_broken(&f, f.pool->next[5], 5, "not a list"); /* without an end */
+    assert_broken(&f, f.pool->next[0], 4, "");           /* 5 and 6 are left out */
+    assert_broken(&f, f.pool->n_free, 2, "not a list");
+    close_pool(&f);
+}
+
+static void keys_of_a_block_without_a_first_key_are_found(void **state)
+{
+    (void)state;
+    fixture f;
+    open_used(&f);
+    assert_broken(&f, f.pool->tokens[1], 0, "");
+    assert_broken(&f, f.pool->tokens[2], 0, "");
+    close_pool(&f);
+}
+
+static void a_keyed_null_block_is_found(void **state)
+{
+    (void)state;
+    fixture f;
+    open_used(&f);
+    assert_broken(&f, f.pool->tokens[0], 8, "null block");
+    close_pool(&f);
+}
+
+static void a_key_that_the_index_lacks_is_found(void **state)
+{
+    (void)state;
+    fixture f;
+    open_used(&f);
+    for (uint64_t s = 0; s < f.pool->n_slots; s++) {
+        if (f.pool->slots[s] != 0) {
+            assert_broken(&f, f.pool->slots[s], 0, "");
+        }
+    }
+    assert_broken(&f, f.pool->tokens[3], 4, "");
+    assert_broken(&f, f.pool->entries[1].group, 1, "");
+    assert_broken(&f, f.pool->entries[2].block, 3, "");
+    assert_broken(&f, f.pool->entries[f.pool->secondary[1]].block, 2, "");
+    close_pool(&f);
+}
+
+static void a_key_in_the_index_that_no_block_has_is_found(void **state)
+{
+    (void)state;
+    fixture f;
+    open_used(&f);
+    assert_broken(&f, f.pool->secondary[1], PKVI_NO_ENTRY, "");
+    close_pool(&f);
+}
+
+static void a_wrong_number_of_keys_is_found(void **state)
+{
+    (void)state;
+    fixture f;
+    open_used(&f);
+    assert_int_equal(f.pool->n_keys, 3);
+    assert_broken(&f, f.pool->n_keys, 4, "");
+    assert_broken(&f, f.pool->n_keys, 2, "");
+    close_pool(&f);
+}
+
+static void a_pool_without_caching_has_a_list_all_the_same(void **state)
+{
+    (void)state;
+    fixture f;
+    prepare(&f, 5, 4);
+    f.params.caching = 0;
+    open_pool(&f);
+    take(&f, IDS(1));
+    assert_broken(&f, f.pool->refs[1], 0, "missing");
+    assert_broken(&f, f.pool->refs[2], 1, "held");
+    close_pool(&f);
+}
+
+static void a_broken_ring_of_copies_is_found(void **state)
+{
+    (void)state;
+    fixture f;
+    open_used(&f);
+    assert_broken(&f, f.pool->entries[2].next, 2, ""); /* 4 is left out */
+    assert_broken(&f, f.pool->entries[2].prev, 2, "");
+    assert_broken(&f, f.pool->entries[4].next, 1, ""); /* of another key */
+    close_pool(&f);
+}
+
+/* Numbers that name nothing are found before they are followed. */
+static void a_number_out_of_the_pool_is_found(void **state)
+{
+    (void)state;
+    fixture f;
+    open_used(&f);
+    assert_broken(&f, f.pool->prev[6], UINT32_MAX, "");
+    assert_broken(&f, f.pool->next[0], UINT32_MAX, "");
+    assert_broken(&f, f.pool->next[5], UINT32_MAX, "");
+    assert_broken(&f, f.pool->entries[2].next, PKVI_NO_ENTRY - 1, "");
+    assert_broken(&f, f.pool->entries[2].block, UINT32_MAX, "");
+    assert_broken(&f, f.pool->secondary[1], PKVI_NO_ENTRY - 1, "");
+    close_pool(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_held_block_in_the_list_is_found),
+        cmocka_unit_test(a_block_that_nobody_holds_outside_the_list_is_found),
+        cmocka_unit_test(a_held_null_block_is_found),
+        cmocka_unit_test(a_broken_link_is_found),
+        cmocka_unit_test(keys_of_a_block_without_a_first_key_are_found),
+        cmocka_unit_test(a_keyed_null_block_is_found),
+        cmocka_unit_test(a_key_that_the_index_lacks_is_found),
+        cmocka_unit_test(a_key_in_the_index_that_no_block_has_is_found),
+        cmocka_unit_test(a_wrong_number_of_keys_is_found),
+        cmocka_unit_test(a_pool_without_caching_has_a_list_all_the_same),
+        cmocka_unit_test(a_broken_ring_of_copies_is_found),
+        cmocka_unit_test(a_number_out_of_the_pool_is_found),
+    };
+    return cmocka_run_group_tests_name("pool check", tests, NULL, NULL);
+}
