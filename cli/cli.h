@@ -78,6 +78,7 @@ json_t *cli_unit_extras(const pkv_extras *extras, uint64_t start, uint64_t end, 
 
 /* ---- commands ---- */
 
+int cmd_bench(int argc, char **argv);
 int cmd_keys(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_shell(int argc, char **argv);

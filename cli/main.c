@@ -8,6 +8,7 @@ static const struct {
     int (*run)(int argc, char **argv);
     const char *summary;
 } commands[] = {
+    {"bench", cmd_bench, "what blocks, hits and steps cost, beside what this machine can do"},
     {"keys", cmd_keys, "the chain of block keys of token ids"},
     {"plan", cmd_plan, "what the KV cache of a model looks like, and what fits in a budget"},
     {"shell", cmd_shell, "a cache that is told what happens, one JSON object a line"},

@@ -7,21 +7,32 @@
 
 #include "pool/pool_internal.h"
 
-/* Keys are digests, or numbers that a caller made up, so every word counts: multiplying by an odd
- * number (2^64 over the golden ratio) spreads each, modulo 2^64. */
+/* Keys are digests, or numbers that a caller made up, so every word counts: multiplying by odd
+ * numbers (of xxHash) spreads each, modulo 2^64. */
 static uint64_t slot_hash(const pkv_key *key, uint32_t group)
 {
-    uint64_t words[sizeof key->bytes / sizeof(uint64_t)], hash = group;
+    static const uint64_t odd[] = {UINT64_C(0x9e3779b185ebca87), UINT64_C(0xc2b2ae3d27d4eb4f),
+                                   UINT64_C(0x165667b19e3779f9), UINT64_C(0x85ebca77c2b2ae63),
+                                   UINT64_C(0x27d4eb2f165667c5)};
+    uint64_t words[sizeof key->bytes / sizeof(uint64_t)], part, hash;
     memcpy(words, key->bytes, sizeof words);
+    (void)__builtin_mul_overflow(group, odd[4], &hash);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        (void)__builtin_mul_overflow(hash ^ words[i], UINT64_C(0x9e3779b97f4a7c15), &hash);
+        (void)__builtin_mul_overflow(words[i], odd[i], &part);
+        hash ^= part;
     }
-    return hash ^ (hash >> 32);
+    return hash;
 }
 
+/* The upper half of the hash is in the slot: where an entry belongs is known without reading it. */
 static uint64_t slot_value(uint64_t hash, uint32_t entry)
 {
     return (hash & 0xffffffff00000000u) | (entry + 1u);
+}
+
+static uint64_t home_of(uint64_t slot_or_hash, uint64_t mask)
+{
+    return (slot_or_hash >> 32) & mask;
 }
 
 static uint32_t slot_entry(uint64_t slot)
@@ -38,7 +49,7 @@ static bool same_key(const pkvi_entry_key *entry, const pkv_key *key, uint32_t g
 static uint64_t find_slot(const pkv_pool *pool, const pkv_key *key, uint32_t group)
 {
     const uint64_t hash = slot_hash(key, group), mask = pool->n_slots - 1;
-    uint64_t at = hash & mask;
+    uint64_t at = home_of(hash, mask);
     while (pool->slots[at] != 0) {
         const uint64_t slot = pool->slots[at];
         if ((slot ^ hash) >> 32 == 0 && same_key(&pool->entries[slot_entry(slot)], key, group)) {
@@ -83,8 +94,7 @@ static void shift_back(pkv_pool *pool, uint64_t at)
         if (pool->slots[look] == 0) {
             break;
         }
-        const pkvi_entry_key *e = &pool->entries[slot_entry(pool->slots[look])];
-        const uint64_t home = slot_hash(&e->key, e->group) & mask;
+        const uint64_t home = home_of(pool->slots[look], mask);
         /* distances forward, modulo the table */
         if (((look + pool->n_slots - home) & mask) >= ((look + pool->n_slots - gap) & mask)) {
             pool->slots[gap] = pool->slots[look];
