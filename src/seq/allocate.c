@@ -66,24 +66,29 @@ static pkv_status check_tokens(const pkv_seq *seq, const pkv_allocate_params *p,
 
 /* ---- private copies of shared tails ---- */
 
-bool pkvi_shared_block(const pkv_cache *c, pkv_block block)
+bool pkvi_may_write(const pkv_seq *seq, pkv_block block)
 {
+    const pkv_cache *c = seq->cache;
+    if (!seq->forked) {
+        return true;
+    }
     uint32_t refs = c->pool->refs[block];
     for (size_t i = 0; refs > 1 && i < c->pins.n; i++) {
         refs -= c->pins.at[i] == block;
     }
-    return refs > 1;
+    return refs <= 1 && c->pool->tokens[block] <= seq->computed;
 }
 
-/* The entry of a table that the next token will be written into, if another sequence holds the
- * block too; or PKVI_NO_TAIL. Only a fork shares a block that is not full. */
+/* The entry of a table that the next token will be written into, if it must not be; or PKVI_NO_TAIL.
+ * Only a fork shares a block that is not full. */
 static size_t shared_tail(const pkv_seq *seq, uint32_t g)
 {
     const pkvi_table *t = &seq->tables[g];
     const uint64_t span = seq->cache->managers[g].span, at = seq->computed / span;
-    const bool shared = seq->live && seq->computed % span != 0 && at < t->n &&
-                        pkvi_shared_block(seq->cache, t->ids[at]);
-    return shared ? (size_t)at : PKVI_NO_TAIL;
+    if (!seq->forked || seq->computed % span == 0 || at >= t->n) {
+        return PKVI_NO_TAIL;
+    }
+    return pkvi_may_write(seq, t->ids[at]) ? PKVI_NO_TAIL : (size_t)at;
 }
 
 static void copy_tail(pkv_seq *seq, uint32_t g, size_t at)

@@ -84,6 +84,7 @@ struct pkv_seq {
 #define PKVI_NEVER_SHOWN UINT64_MAX /* a fork whose rows nobody has seen */
     uint64_t mark;                  /* of the last batch that named it */
     bool has_lora_id, skip_lookup, report_reused, live, waiting;
+    bool forked; /* another sequence holds, or held, what this one computed */
 };
 
 /* Debug builds: the calling thread is the cache's. */
@@ -94,8 +95,10 @@ void pkvi_cache_check_thread(const pkv_cache *cache);
 #endif
 
 /* ---- allocate.c ---- */
-/* Whether somebody else holds the block, the ends of pending copies not counted. */
-bool pkvi_shared_block(const pkv_cache *cache, pkv_block block);
+/* Whether tokens beyond the computed ones may be written into a block of the sequence: after a fork
+ * not if somebody else holds it (the ends of pending copies not counted), or if a key names more of
+ * it than is computed. */
+bool pkvi_may_write(const pkv_seq *seq, pkv_block block);
 /* What changes from here on is what a worker's rows lack, and nothing was added yet. */
 void pkvi_begin_changes(pkv_seq *seq);
 /* The step begins at this position: entries that its window sees no longer, or again, change in the

@@ -96,7 +96,7 @@ pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out)
     child->computed = child->first = seq->computed;
     child->last_step = PKVI_NEVER_SHOWN;
     child->shared_prefix = seq->shared_prefix;
-    child->live = true;
+    child->live = child->forked = seq->forked = true;
     child->waiting = false;
     *out = child;
     return PKV_OK;

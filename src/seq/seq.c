@@ -267,7 +267,7 @@ void pkvi_release_tables(pkv_seq *seq)
         pkvi_pool_release(c->pool, t->ids, t->n); /* null blocks are passed over */
         forget_table(t);
     }
-    seq->live = false;
+    seq->live = seq->forked = false;
 }
 
 void pkvi_seq_free(pkv_seq *seq)
@@ -430,14 +430,13 @@ pkv_status pkvi_check_rollback(const char *function, const pkv_seq *seq, uint64_
     return PKV_OK;
 }
 
-/* Slots beyond the computed tokens are not shared, since both would write them: after a rollback a
- * table ends where a block that a fork holds too would begin. */
+/* After a rollback the table of a fork ends before the first block that it may not write into. */
 static void drop_shared_slots(pkv_seq *seq, uint32_t g)
 {
     pkv_cache *c = seq->cache;
     pkvi_table *t = &seq->tables[g];
     size_t end = (size_t)pkvi_ceil_div(seq->computed, c->managers[g].span);
-    while (end < t->n && !pkvi_shared_block(c, t->ids[end])) {
+    while (end < t->n && pkvi_may_write(seq, t->ids[end])) {
         end++;
     }
     if (end >= t->n) {
