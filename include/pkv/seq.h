@@ -197,7 +197,8 @@ PKV_API void pkv_seq_get_info(const pkv_seq *seq, pkv_seq_info *out);
 PKV_API const pkv_key *pkv_seq_keys(const pkv_seq *seq, uint64_t *n_out);
 /** A group's block table; valid until the next call on the sequence. */
 PKV_API const pkv_block *pkv_seq_table(const pkv_seq *seq, uint32_t group, uint64_t *n_out);
-/** Entries of the table that hold the first `tokens` tokens. */
+/** Entries of the table that hold the first `tokens` tokens, at one rank's tokens a block (under
+ *  context parallelism, as in vLLM, that is more than they need). */
 PKV_API uint64_t pkv_seq_blocks_of(const pkv_seq *seq, uint32_t group, uint64_t tokens);
 /** The least, over the groups, of the furthest keyed token. */
 PKV_API uint64_t pkv_seq_cached_tokens(const pkv_seq *seq);
@@ -261,8 +262,8 @@ typedef struct pkv_cache_stats {
 /** Since last asked. Counted when an allocate that looked up succeeds. */
 PKV_API void pkv_cache_take_stats(pkv_cache *cache, pkv_cache_stats *out);
 
-/** Walks the pool, all tables and pins, and compares them. CORRUPT: the text names what is broken.
- *  */
+/** Walks the pool, all tables and pins, and compares them. CORRUPT: the text names what is broken;
+ *  NOMEM. */
 PKV_API PKV_NODISCARD pkv_status pkv_cache_check(const pkv_cache *cache);
 
 PKV_END_DECLS

@@ -79,8 +79,8 @@ bool pkvi_may_write(const pkv_seq *seq, pkv_block block)
     return refs <= 1 && c->pool->tokens[block] <= seq->computed;
 }
 
-/* The entry of a table that the next token will be written into, if it must not be; or PKVI_NO_TAIL.
- * Only a fork shares a block that is not full. */
+/* The entry of a table that the next token will be written into, if it must not be; or
+ * PKVI_NO_TAIL. Only a fork shares a block that is not full. */
 static size_t shared_tail(const pkv_seq *seq, uint32_t g)
 {
     const pkvi_table *t = &seq->tables[g];

@@ -296,7 +296,7 @@ void pkvi_seq_free(pkv_seq *seq)
 static pkv_status defer_tables(pkv_seq *seq)
 {
     pkv_cache *c = seq->cache;
-    size_t total = c->deferred.n;
+    size_t total = c->deferred.n + 1; /* never nothing: the list then has an address */
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         total += seq->tables[g].n;
     }

@@ -58,8 +58,8 @@ uint64_t pkv_seq_cached_tokens(const pkv_seq *seq)
     return least == UINT64_MAX ? 0 : least;
 }
 
-/* Entries wholly below the window of the step's first position. Freed blocks may hold anything, and masked
- * kernels still load it. */
+/* Entries wholly below the window of the step's first position. Freed blocks may hold anything,
+ * and masked kernels still load it. */
 static uint64_t entries_below(const pkv_seq *seq, uint32_t group)
 {
     const pkv_cache *c = seq->cache;
