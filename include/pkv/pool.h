@@ -68,6 +68,8 @@ PKV_API uint64_t pkv_pool_free_count(const pkv_pool *pool);
 PKV_API double pkv_pool_usage(const pkv_pool *pool);
 /** Keys by which something can be found; copies of equal content count once. */
 PKV_API uint64_t pkv_pool_key_count(const pkv_pool *pool);
+/** Blocks that were handed out again while their content could still be found, since create. */
+PKV_API uint64_t pkv_pool_evicted(const pkv_pool *pool);
 /** References of a block; 0 for the null block and ids beyond the pool. */
 PKV_API uint32_t pkv_pool_refs(const pkv_pool *pool, pkv_block block);
 /** Tokens of the prefix that the block's first key names; 0: it has none. */

@@ -31,7 +31,12 @@ typedef struct pkv_cache_params {
     const char *hash_seed;       /**< as in pkv_hasher_params */
     const uint8_t *cluster_seed; /**< as in pkv_hasher_params */
     pkv_event_sink sink;         /**< event NULL: no events */
-    double watermark; /**< share of all blocks kept free when waiting requests come in, [0, 1) */
+    double watermark;   /**< share of all blocks kept free when waiting requests come in, [0, 1) */
+    double sample_rate; /**< this and the next four: residency samples, as in pkv_pool_params */
+    uint64_t sample_seed;
+    void *residency_ctx;
+    uint64_t (*clock_ns)(void *ctx);
+    void (*on_residency)(void *ctx, const pkv_residency *sample);
 } pkv_cache_params;
 
 /** What a cache is made of. */
@@ -251,11 +256,12 @@ PKV_API PKV_NODISCARD pkv_status pkv_cache_evict(pkv_cache *cache, const pkv_blo
 /** Forgets all content. AGAIN (no text): blocks are in use. */
 PKV_API PKV_NODISCARD pkv_status pkv_cache_reset(pkv_cache *cache);
 
-/** Hit statistics, in tokens but for the requests. */
+/** Hit statistics, in tokens but for the requests; and what new content has cost. */
 typedef struct pkv_cache_stats {
     uint64_t requests, queries, hits;
     uint64_t preempted_requests, preempted_queries, preempted_hits;
-    uint8_t reset; /**< the cache was reset since */
+    uint64_t evicted; /**< blocks handed out again while their content could still be found */
+    uint8_t reset;    /**< the cache was reset since */
     uint8_t reserved[7];
 } pkv_cache_stats;
 

@@ -189,6 +189,11 @@ uint64_t pkv_pool_key_count(const pkv_pool *pool)
     return pool->n_keys;
 }
 
+uint64_t pkv_pool_evicted(const pkv_pool *pool)
+{
+    return pool->n_evicted;
+}
+
 uint32_t pkv_pool_refs(const pkv_pool *pool, pkv_block block)
 {
     return block < pool->n_blocks ? pool->refs[block] : 0;
@@ -257,6 +262,7 @@ void pkvi_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids)
         }
         if (pool->caching && pool->tokens[ids[i]] != 0) {
             pkvi_drop_keys(pool, ids[i], true);
+            pool->n_evicted++;
         }
     }
 }

@@ -58,6 +58,8 @@ struct pkv_pool {
     uint64_t *event_positions;  /* [max_table] */
     uint64_t max_table;
 
+    uint64_t n_evicted; /* keyed blocks that were handed out again */
+
     void *reuse_ctx;
     void (*on_reuse)(void *ctx, pkv_block block);
     pkvi_sample *samples; /* [n_blocks], or NULL */
@@ -72,7 +74,6 @@ struct pkv_pool {
 
 /* First entry of a key and group, or PKVI_NO_ENTRY. */
 uint32_t pkvi_index_find(const pkv_pool *pool, const pkv_key *key, uint32_t group);
-/* The entry of that key which names `block`, or PKVI_NO_ENTRY. */
 /* Adds a filled entry behind all of equal key. */
 void pkvi_index_add(pkv_pool *pool, uint32_t entry);
 /* Takes an entry out; false: it was not in. */

@@ -220,6 +220,11 @@ static pkv_status create_pool(pkv_cache *c, const pkv_cache_params *params)
     p.alloc = &c->alloc;
     p.sink = params->sink;
     p.caching = c->info.caching;
+    p.sample_rate = params->sample_rate;
+    p.sample_seed = params->sample_seed;
+    p.residency_ctx = params->residency_ctx;
+    p.clock_ns = params->clock_ns;
+    p.on_residency = params->on_residency;
     const pkv_status st = pkv_pool_create(&p, &c->pool);
     if (st != PKV_OK) {
         pkvi_error_rename("pkv_cache_create");
@@ -394,6 +399,9 @@ pkv_status pkv_cache_reset(pkv_cache *cache)
 
 void pkv_cache_take_stats(pkv_cache *cache, pkv_cache_stats *out)
 {
+    const uint64_t evicted = pkv_pool_evicted(cache->pool);
     *out = cache->stats;
+    out->evicted = evicted - cache->evicted_told;
     memset(&cache->stats, 0, sizeof cache->stats);
+    cache->evicted_told = evicted;
 }

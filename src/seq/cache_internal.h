@@ -59,8 +59,9 @@ struct pkv_cache {
 
     pkv_seq *first; /* open sequences */
     pkv_cache_stats stats;
-    uint64_t steps; /* begun */
-    uint64_t marks; /* batches begun */
+    uint64_t evicted_told; /* of the pool's count */
+    uint64_t steps;        /* begun */
+    uint64_t marks;        /* batches begun */
 #ifndef NDEBUG
     const void *owner; /* names the thread that made the cache */
 #endif
