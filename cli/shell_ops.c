@@ -39,14 +39,13 @@ json_t *shell_new_blocks(const shell *s, const pkv_seq *seq)
 static bool read_allocate(const json_t *op, bool first, pkv_allocate_params *p, json_t **error)
 {
     bool use, delay, fit, others;
-    uint64_t encoder;
     pkv_allocate_params_init(p);
     if (!shell_int(op, "new_tokens", -1, &p->new_tokens, error) ||
         !shell_int(op, "external_tokens", 0, &p->external_tokens, error) ||
         !shell_int(op, "lookahead", 0, &p->lookahead, error) ||
         !shell_int(op, "in_flight_tokens", 0, &p->in_flight_tokens, error) ||
         !shell_int(op, "reserved_blocks", 0, &p->reserved_blocks, error) ||
-        !shell_int(op, "encoder_tokens", 0, &encoder, error) ||
+        !shell_int(op, "encoder_tokens", 0, &p->encoder_tokens, error) ||
         !shell_bool(op, "use_cached", first, &use, error) ||
         !shell_bool(op, "delay_caching", false, &delay, error) ||
         !shell_bool(op, "full_sequence_must_fit", false, &fit, error) ||

@@ -131,6 +131,7 @@ typedef struct pkv_allocate_params {
     const uint32_t
         *skip_zero_groups; /**< [n_skip_zero_groups] whose loaded blocks are not zeroed */
     uint64_t n_skip_zero_groups;
+    uint64_t encoder_tokens; /**< of this request's encoder, for groups of cross attention */
 } pkv_allocate_params;
 
 /** A block whose bytes must be copied before the step. */

@@ -1,4 +1,6 @@
-/* full.c  Full attention, latent or not: everything stays, and every block is worth a key. */
+/* full.c  Full attention, latent or not: everything stays, and every block is worth a key. And the
+ * kinds that let nothing at the start go: reference windows, rings, cross attention. */
+#include "base/math.h"
 #include "manager/manager.h"
 
 static uint64_t skipped(const pkvi_manager *m, uint64_t computed)
@@ -23,4 +25,24 @@ static bool mask(const pkvi_manager *m, const pkvi_mask_in *in, uint8_t *out)
     return false;
 }
 
-const pkvi_rules pkvi_full_rules = {skipped, match, mask, true};
+const pkvi_rules pkvi_full_rules = {.skipped = skipped, .match = match, .mask = mask, .full = true};
+
+/* Reference windows: the prompt stays, and of what was generated only the last tokens; the blocks
+ * between are the gap. */
+static void gap(const pkvi_manager *m, uint64_t computed, uint64_t n_prompt, uint64_t *from,
+                uint64_t *to)
+{
+    const uint64_t start = computed > m->window ? computed - m->window : 0;
+    *from = pkvi_ceil_div(n_prompt, m->span);
+    *to = pkvi_max(start, n_prompt) / m->span;
+}
+
+const pkvi_rules pkvi_rswa_rules = {
+    .skipped = skipped, .passed = gap, .match = match, .mask = mask, .full = true};
+
+/* ---- outside of prefixes ---- */
+
+const pkvi_rules pkvi_ring_rules = {
+    .skipped = skipped, .match = match, .mask = mask, .one_block = true};
+const pkvi_rules pkvi_cross_rules = {
+    .skipped = skipped, .match = match, .mask = mask, .encoder = true};

@@ -12,8 +12,13 @@ const pkvi_rules *pkvi_rules_of(uint32_t kind)
     case PKV_KIND_FULL:
     case PKV_KIND_MLA:
     case PKV_KIND_HIDDEN_STATE: return &pkvi_full_rules;
+    case PKV_KIND_RSWA: return &pkvi_rswa_rules;
     case PKV_KIND_SLIDING_WINDOW:
     case PKV_KIND_SLIDING_WINDOW_MLA: return &pkvi_sliding_rules;
+    case PKV_KIND_CHUNKED_LOCAL: return &pkvi_chunked_rules;
+    case PKV_KIND_CIRCULAR_BUFFER:
+    case PKV_KIND_KPOOL_TAIL: return &pkvi_ring_rules;
+    case PKV_KIND_CROSS: return &pkvi_cross_rules;
     default: return NULL;
     }
 }
@@ -31,6 +36,9 @@ static uint64_t count_idle(const pkv_pool *pool, const pkv_block *ids, uint64_t 
 uint64_t pkvi_manager_need(const pkvi_manager *m, const pkv_pool *pool, const pkvi_table *t,
                            const pkvi_need *in)
 {
+    if (m->rules->one_block) {
+        return t->n == 0;
+    }
     uint64_t required = pkvi_ceil_div(in->tokens, m->span);
     if (in->admission && m->cap != 0) {
         required = pkvi_min(required, m->cap);
@@ -49,6 +57,9 @@ uint64_t pkvi_manager_need(const pkvi_manager *m, const pkv_pool *pool, const pk
 
 void pkvi_manager_adopt(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t, const pkvi_need *in)
 {
+    if (m->rules->one_block || m->rules->encoder) {
+        return;
+    }
     const uint64_t skipped = m->rules->skipped(m, in->total) / m->span;
     const uint64_t passed = pkvi_min(skipped, in->n_hit);
     const uint64_t kept = in->n_hit - passed;
@@ -76,6 +87,13 @@ uint64_t pkvi_manager_add_external(const pkvi_manager *m, pkv_pool *pool, pkvi_t
                                    const pkvi_need *in)
 {
     const size_t before = t->n;
+    if (m->rules->encoder) {
+        return 0;
+    }
+    if (m->rules->one_block) {
+        take_to(pool, t, 1);
+        return t->n - before;
+    }
     const uint64_t skipped = m->rules->skipped(m, in->total);
     if (in->total > skipped && in->total > in->local) {
         take_to(pool, t, pkvi_ceil_div(in->total, m->span));
@@ -86,15 +104,18 @@ uint64_t pkvi_manager_add_external(const pkvi_manager *m, pkv_pool *pool, pkvi_t
 void pkvi_manager_grow(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t, uint64_t tokens)
 {
     t->new_from = t->n;
-    take_to(pool, t, pkvi_ceil_div(tokens, m->span));
+    take_to(pool, t, m->rules->one_block ? 1 : pkvi_ceil_div(tokens, m->span));
 }
 
 void pkvi_manager_remove_skipped(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t,
-                                 uint64_t processed, pkv_block *scratch)
+                                 uint64_t processed, uint64_t n_prompt, pkv_block *scratch)
 {
-    uint64_t end = pkvi_min(m->rules->skipped(m, processed) / m->span, t->n);
-    uint64_t n = 0;
-    while (end > 0 && t->ids[end - 1] != PKV_BLOCK_NULL) {
+    uint64_t from = 0, end = m->rules->skipped(m, processed) / m->span, n = 0;
+    if (m->rules->passed) {
+        m->rules->passed(m, processed, n_prompt, &from, &end);
+    }
+    end = pkvi_min(end, t->n);
+    while (end > from && t->ids[end - 1] != PKV_BLOCK_NULL) {
         end--;
         scratch[n++] = t->ids[end];
         t->ids[end] = PKV_BLOCK_NULL;

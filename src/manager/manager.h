@@ -39,21 +39,27 @@ typedef struct pkvi_mask_in {
 
 /* What a kind of layer does differently. */
 typedef struct pkvi_rules {
-    /* Tokens that a sequence of so many computed ones never looks at again. */
+    /* Tokens at the start that a sequence of so many computed ones never looks at again. */
     uint64_t (*skipped)(const pkvi_manager *m, uint64_t computed);
+    /* Blocks [*from, *to) that it never looks at again; NULL: those of the skipped tokens. */
+    void (*passed)(const pkvi_manager *m, uint64_t computed, uint64_t n_prompt, uint64_t *from,
+                   uint64_t *to);
     /* Longest hit up to max_tokens; writes tables. */
     uint64_t (*match)(const pkvi_manager *m, const pkvi_match *in, uint64_t max_tokens,
                       uint64_t *n_blocks);
     /* Mask bytes [to - from]; false: all blocks. */
     bool (*mask)(const pkvi_manager *m, const pkvi_mask_in *in, uint8_t *mask);
-    bool full; /* a hit stays one when it is cut */
+    bool full;      /* a hit stays one when it is cut */
+    bool aligned;   /* hits are looked up in blocks of the alignment only, without a drafter */
+    bool one_block; /* a ring: one block for life, whatever the tokens; outside of prefixes */
+    bool encoder;   /* blocks for the encoder's tokens, once; outside of prefixes */
 } pkvi_rules;
 
 struct pkvi_manager {
     const pkvi_rules *rules;
     pkv_spec spec;
     uint64_t span;   /* tokens per block over all ranks */
-    uint64_t window; /* sliding kinds */
+    uint64_t window; /* sliding kinds, chunks, and the generated tokens in view of rswa */
     uint64_t cap;    /* blocks that admission counts at most; 0: no cap */
     bool cacheable;
     bool drop;   /* prefix hits give up their last block */
@@ -63,7 +69,8 @@ struct pkvi_manager {
 /* The rules of a kind, or NULL: not managed. */
 const pkvi_rules *pkvi_rules_of(uint32_t kind);
 
-extern const pkvi_rules pkvi_full_rules, pkvi_sliding_rules;
+extern const pkvi_rules pkvi_full_rules, pkvi_rswa_rules, pkvi_sliding_rules, pkvi_chunked_rules;
+extern const pkvi_rules pkvi_ring_rules, pkvi_cross_rules;
 
 /* What a sequence asks for in one group. */
 typedef struct pkvi_need {
@@ -87,6 +94,6 @@ void pkvi_manager_grow(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t, uin
 /* Releases blocks that a sequence of so many processed tokens never looks at again.
  * scratch: [table.n] */
 void pkvi_manager_remove_skipped(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t,
-                                 uint64_t processed, pkv_block *scratch);
+                                 uint64_t processed, uint64_t n_prompt, pkv_block *scratch);
 
 #endif

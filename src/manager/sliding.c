@@ -55,4 +55,4 @@ static bool mask(const pkvi_manager *m, const pkvi_mask_in *in, uint8_t *out)
     return true;
 }
 
-const pkvi_rules pkvi_sliding_rules = {skipped, match, mask, false};
+const pkvi_rules pkvi_sliding_rules = {.skipped = skipped, .match = match, .mask = mask};

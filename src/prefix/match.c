@@ -1,4 +1,4 @@
-/* match.c  The two searches. */
+/* match.c  The three searches. */
 #include "prefix/match.h"
 
 #include <string.h>
@@ -83,6 +83,21 @@ uint64_t pkvi_match_full(const pkvi_match *m, uint64_t max_tokens, uint64_t *n_b
     hit -= hit % m->alignment;
     *n_blocks = pkvi_ceil_div(hit, m->block_size);
     return hit;
+}
+
+uint64_t pkvi_match_chunk(const pkvi_match *m, uint64_t first_block, uint64_t max_tokens,
+                          uint64_t *n_blocks)
+{
+    const uint64_t most = max_tokens / m->block_size;
+    uint64_t blocks = first_block;
+    for (uint32_t g = 0; g < m->n_groups; g++) {
+        memset(m->tables[g], 0, (size_t)first_block * sizeof(pkv_block));
+    }
+    while (blocks < most && match_block(m, blocks)) {
+        blocks++;
+    }
+    *n_blocks = blocks;
+    return blocks * m->block_size;
 }
 
 uint64_t pkvi_window_blocks(uint64_t window, uint64_t block_size, bool drop)

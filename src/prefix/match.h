@@ -24,6 +24,10 @@ typedef struct pkvi_match {
 
 /* Full attention: from the left, to the first block that is missing. */
 uint64_t pkvi_match_full(const pkvi_match *m, uint64_t max_tokens, uint64_t *n_blocks);
+/* Chunks: from the first block of the chunk on, to the first that is missing; blocks before count
+ *  as found and are null. */
+uint64_t pkvi_match_chunk(const pkvi_match *m, uint64_t first_block, uint64_t max_tokens,
+                          uint64_t *n_blocks);
 /* Sliding window: from the right, the last run of blocks that covers a window; a run that reaches
  * block 0 counts whatever its length. */
 uint64_t pkvi_match_window(const pkvi_match *m, uint64_t window, uint64_t max_tokens,

@@ -31,7 +31,7 @@ static pkv_status check_params(const pkv_seq *seq, const pkv_allocate_params *p,
 {
     const uint64_t most = PKV_SPEC_LIMIT;
     if (p->new_tokens > most || p->lookahead > most || p->external_tokens > most ||
-        p->in_flight_tokens > most || p->reserved_blocks > most) {
+        p->in_flight_tokens > most || p->reserved_blocks > most || p->encoder_tokens > most) {
         return invalid("new_tokens", p->new_tokens, "a number is beyond 2^31-1");
     }
     if (p->use_cached > 2) {
@@ -107,6 +107,12 @@ static void copy_tail(pkv_seq *seq, uint32_t g, size_t at)
 
 /* ---- room ---- */
 
+/* Tokens that need a slot in a group. */
+static uint64_t tokens_of(const pkv_seq *seq, uint32_t g, uint64_t tokens, uint64_t encoder)
+{
+    return seq->cache->managers[g].rules->encoder ? encoder : tokens;
+}
+
 static bool reserve_group(pkv_seq *seq, uint32_t g, uint64_t tokens)
 {
     pkv_cache *c = seq->cache;
@@ -131,12 +137,12 @@ static bool reserve_group(pkv_seq *seq, uint32_t g, uint64_t tokens)
            pkvi_block_list_reserve(&c->alloc, &c->scratch, (size_t)blocks);
 }
 
-static bool reserve_all(pkv_seq *seq, uint64_t tokens)
+static bool reserve_all(pkv_seq *seq, uint64_t tokens, uint64_t encoder)
 {
     pkv_cache *c = seq->cache;
     size_t zero = c->told_zero.n;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        if (!reserve_group(seq, g, tokens)) {
+        if (!reserve_group(seq, g, tokens_of(seq, g, tokens, encoder))) {
             return false;
         }
         zero += c->zero[g].capacity;
@@ -153,7 +159,7 @@ static pkvi_need need_of(const pkv_seq *seq, uint32_t g, const pkvi_slots_wanted
                          uint64_t tokens, bool admission)
 {
     const pkv_cache *c = seq->cache;
-    return (pkvi_need){.tokens = tokens,
+    return (pkvi_need){.tokens = tokens_of(seq, g, tokens, r->encoder),
                        .total = r->total,
                        .local = r->local,
                        .hit = r->use_cached ? c->hit[g].at : NULL,
@@ -221,7 +227,7 @@ static void adopt(pkv_seq *seq, const pkv_allocate_params *p, const pkvi_slots_w
     }
 }
 
-static void grow(pkv_seq *seq, uint64_t tokens)
+static void grow(pkv_seq *seq, uint64_t tokens, uint64_t encoder)
 {
     pkv_cache *c = seq->cache;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
@@ -230,7 +236,7 @@ static void grow(pkv_seq *seq, uint64_t tokens)
             copy_tail(seq, g, t->tail);
             note_zero(c, g, &t->copied, 1);
         }
-        pkvi_manager_grow(&c->managers[g], c->pool, t, tokens);
+        pkvi_manager_grow(&c->managers[g], c->pool, t, tokens_of(seq, g, tokens, encoder));
         note_zero(c, g, t->ids + t->new_from, t->n - t->new_from);
         if (t->copied != 0) {
             t->fresh[0] = t->copied;
@@ -280,7 +286,7 @@ static pkv_status allocate(pkv_seq *seq, const pkv_allocate_params *p, const pkv
     const uint64_t most = c->info.max_model_len, free = pkv_pool_free_count(c->pool);
     const uint64_t watermark = p->others_scheduled && seq->waiting ? c->watermark : 0;
     const uint64_t slots = pkvi_min(r->total + p->new_tokens + p->lookahead, most);
-    if (!reserve_all(seq, pkvi_max(slots, seq->tokens.n))) {
+    if (!reserve_all(seq, pkvi_max(slots, seq->tokens.n), r->encoder)) {
         return pkvi_fail(PKV_E_NOMEM, "pkv_seq_allocate: out of memory for tables");
     }
     if (p->full_sequence_must_fit) {
@@ -292,14 +298,14 @@ static pkv_status allocate(pkv_seq *seq, const pkv_allocate_params *p, const pkv
     const uint64_t processed = r->total > p->in_flight_tokens ? r->total - p->in_flight_tokens : 0;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         pkvi_manager_remove_skipped(&c->managers[g], c->pool, &seq->tables[g], processed,
-                                    c->scratch.at);
+                                    seq->n_prompt, c->scratch.at);
     }
     const uint64_t needed = count_needed(seq, r, slots, false) + watermark + p->reserved_blocks;
     if (needed > pkv_pool_free_count(c->pool)) {
         return refuse(c, needed, out);
     }
     adopt(seq, p, r);
-    grow(seq, slots);
+    grow(seq, slots, r->encoder);
     return PKV_OK;
 }
 
@@ -347,7 +353,9 @@ pkv_status pkvi_allocate(pkv_seq *seq, const pkv_allocate_params *p, pkv_allocat
             pkvi_report_hit(seq);
         }
     }
-    pkvi_slots_wanted r = {.local = seq->computed + hit.tokens, .use_cached = use_cached};
+    pkvi_slots_wanted r = {.local = seq->computed + hit.tokens,
+                           .use_cached = use_cached,
+                           .encoder = p->encoder_tokens};
     r.total = pkvi_min(r.local + p->external_tokens, c->info.max_model_len);
     pkvi_begin_changes(seq);
     PKVI_RETURN_IF(allocate(seq, p, &r, out));

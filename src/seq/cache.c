@@ -70,6 +70,13 @@ static pkv_status check_caching(const pkv_cache *c, const pkv_plan *plan)
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         const pkvi_manager *m = &c->managers[g];
         flagged |= pkv_plan_group_at(plan, 0, g)->is_eagle != 0;
+        if (c->info.caching && m->rules->aligned && (m->drop || m->span != c->info.hit_alignment)) {
+            return pkvi_fail(PKV_E_ASSERT,
+                             "pkv_cache_create: %s of blocks of %" PRIu64
+                             ": hits are aligned to %" PRIu64 "%s",
+                             pkv_kind_name(m->spec.kind), m->span, c->info.hit_alignment,
+                             m->drop ? " and a drafter drops a block" : "");
+        }
         if (c->info.caching && c->hybrid && c->dcp > 1 && !m->rules->full && m->spec.dcp_sharded) {
             return pkvi_fail(PKV_E_ASSERT,
                              "pkv_cache_create: %s cannot be sharded over dcp %" PRIu32,
@@ -99,9 +106,11 @@ static pkv_status init_manager(pkv_cache *c, const pkv_plan *plan, uint32_t g)
     m->spec.cache_dtype = m->spec.model_version = m->spec.mamba_type = NULL; /* the plan's */
     m->spec.states = NULL;
     m->rules = pkvi_rules_of(m->spec.kind);
-    m->window = m->spec.sliding_window;
+    m->window = m->spec.kind == PKV_KIND_CHUNKED_LOCAL ? m->spec.attention_chunk_size
+                : m->spec.kind == PKV_KIND_RSWA        ? m->spec.rswa_window
+                                                       : m->spec.sliding_window;
     m->cacheable = pkv_spec_prefix_cacheable(&m->spec);
-    m->zeroed = pkv_plan_get_summary(plan)->zeroing;
+    m->zeroed = pkv_plan_get_summary(plan)->zeroing && m->spec.kind != PKV_KIND_CIRCULAR_BUFFER;
     if (!pkvi_mul(m->spec.block_size, m->spec.dcp_sharded ? limits->dcp : 1, &m->span)) {
         return pkvi_fail(PKV_E_OVERFLOW,
                          "pkv_cache_create: group %" PRIu32 ": its block over all ranks", g);

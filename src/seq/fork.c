@@ -73,6 +73,13 @@ pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out)
                          "nobody has verified",
                          seq->computed, seq->tokens.n);
     }
+    for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
+        const pkvi_manager *m = &seq->cache->managers[g];
+        if (m->rules->one_block || m->rules->encoder) { /* written all the time, or not by tokens */
+            return pkvi_fail(PKV_E_UNSUPPORTED, "pkv_seq_fork: group %" PRIu32 " is of kind %s", g,
+                             pkv_kind_name(m->spec.kind));
+        }
+    }
     if (seq->cache->draft_content) { /* both would write it for their own next token */
         return pkvi_fail(PKV_E_UNSUPPORTED,
                          "pkv_seq_fork: a drafter's content depends on later tokens");

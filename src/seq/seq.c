@@ -56,7 +56,7 @@ static bool reserve_tokens(pkv_seq *seq, uint64_t n)
 }
 
 /* Keys of the units that have become whole; there is room for them. */
-static pkv_status extend_keys(pkv_seq *seq)
+static pkv_status extend_keys(const char *function, pkv_seq *seq)
 {
     pkv_cache *c = seq->cache;
     if (!c->info.caching || seq->ready_keys) {
@@ -67,9 +67,13 @@ static pkv_status extend_keys(pkv_seq *seq)
         return PKV_OK;
     }
     const pkv_key *parent = seq->keys.n > 0 ? &seq->keys.at[seq->keys.n - 1] : NULL;
-    PKVI_RETURN_IF(pkv_key_chain(c->hasher, seq->extras, seq->tokens.at, seq->tokens.n,
-                                 c->info.unit, c->hash_lookahead, seq->keys.n, n, parent,
-                                 seq->keys.at + seq->keys.n));
+    const pkv_status st =
+        pkv_key_chain(c->hasher, seq->extras, seq->tokens.at, seq->tokens.n, c->info.unit,
+                      c->hash_lookahead, seq->keys.n, n, parent, seq->keys.at + seq->keys.n);
+    if (st != PKV_OK) {
+        pkvi_error_rename(function);
+        return st;
+    }
     seq->keys.n = (size_t)n;
     return PKV_OK;
 }
@@ -201,7 +205,7 @@ static pkv_status fill_seq(pkv_seq *seq, const pkv_seq_params *p)
         memcpy(seq->keys.at, p->keys, (size_t)p->n_keys * sizeof *p->keys);
         seq->keys.n = (size_t)p->n_keys;
     }
-    return extend_keys(seq);
+    return extend_keys("pkv_seq_open", seq);
 }
 
 pkv_status pkv_seq_open(pkv_cache *cache, const pkv_seq_params *params, pkv_seq **out)
@@ -378,7 +382,7 @@ pkv_status pkv_seq_append(pkv_seq *seq, const int32_t *tokens, uint64_t n)
         memcpy(seq->tokens.at + seq->tokens.n, tokens, (size_t)n * sizeof *tokens);
     }
     seq->tokens.n += (size_t)n;
-    const pkv_status st = extend_keys(seq);
+    const pkv_status st = extend_keys("pkv_seq_append", seq);
     if (st != PKV_OK) {
         seq->tokens.n -= (size_t)n;
     }

@@ -38,6 +38,9 @@ uint64_t pkv_seq_blocks_of(const pkv_seq *seq, uint32_t group, uint64_t tokens)
     if (group >= seq->cache->info.n_groups) {
         return 0;
     }
+    if (seq->cache->managers[group].rules->encoder) {
+        return seq->tables[group].n;
+    }
     return pkvi_min(pkvi_ceil_div(tokens, seq->cache->managers[group].spec.block_size),
                     seq->tables[group].n);
 }

@@ -38,7 +38,7 @@ SIZE(pkv_cache_info, 56);
 SIZE(pkv_cache_group, 48);
 SIZE(pkv_seq_params, 64);
 SIZE(pkv_hit, 16);
-SIZE(pkv_allocate_params, 64);
+SIZE(pkv_allocate_params, 72);
 SIZE(pkv_block_copy, 8);
 SIZE(pkv_allocate_result, 56);
 SIZE(pkv_seq_info, 48);

@@ -56,9 +56,10 @@ class Start(Case):
     def test_specs_that_cannot_be_managed_are_exit_1(self):
         mamba = {"name": "m", "kind": "mamba", "block_size": 4, "shapes": [[4, 64]],
                  "dtypes": ["float32"], "mamba_cache_mode": "align", "page_size_padded": 1024}
-        for one in (mamba, layer("m", kind="chunked_local_attention", attention_chunk_size=8),
-                    layer("m", kind="circular_buffer"), layer("m", kind="cross_attention")):
-            document = specs(layer(), one, blocks=40, options={"max_encoder_tokens": 4})
+        replayed = layer("m", kind="sliding_window_mla", sliding_window=8, bounded_replay=True)
+        for one in (mamba, replayed):
+            document = specs(layer(kind="mla_attention"), one, blocks=40) \
+                if one is replayed else specs(layer(), one, blocks=40)
             with self.subTest(one["kind"]):
                 self.assert_ends(document, 1, one["kind"])
 

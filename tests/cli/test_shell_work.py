@@ -322,9 +322,10 @@ class Refused(Case):
                op("restart", specs={**specs(), "colour": 1}), op("restart", specs={"merge": []}),
                op("restart", specs=specs(retention_interval=3))]
         self.assert_refused(A, bad, "PKV_E_INVAL")
-        chunked = layer("c", kind="chunked_local_attention", attention_chunk_size=8)
-        self.assert_refused(A, [(op("restart", specs=specs(layer(), chunked, blocks=40)),
-                                 "chunked_local_attention")], "PKV_E_UNSUPPORTED")
+        mamba = {"name": "m", "kind": "mamba", "block_size": 4, "shapes": [[4, 64]],
+                 "dtypes": ["float32"], "mamba_cache_mode": "align", "page_size_padded": 1024}
+        self.assert_refused(A, [(op("restart", specs=specs(layer(), mamba, blocks=40)), "mamba")],
+                            "PKV_E_UNSUPPORTED")
 
     def test_a_restart_begins_anew(self):
         answers = self.talk(*A, op("restart", specs=specs(blocks=9)), op("state"), op("events"),

@@ -1,0 +1,25 @@
+/* chunked.c  Chunks: a token sees its own chunk only, and whatever lies in earlier ones counts as
+ * computed, whether it is cached or not. */
+#include "manager/manager.h"
+
+static uint64_t skipped(const pkvi_manager *m, uint64_t computed)
+{
+    return computed / m->window * m->window;
+}
+
+static uint64_t match(const pkvi_manager *m, const pkvi_match *in, uint64_t max_tokens,
+                      uint64_t *n_blocks)
+{
+    return pkvi_match_chunk(in, skipped(m, max_tokens) / m->span, max_tokens, n_blocks);
+}
+
+static bool mask(const pkvi_manager *m, const pkvi_mask_in *in, uint8_t *out)
+{
+    (void)m;
+    (void)in;
+    (void)out;
+    return false;
+}
+
+const pkvi_rules pkvi_chunked_rules = {
+    .skipped = skipped, .match = match, .mask = mask, .aligned = true};
