@@ -111,7 +111,8 @@ pkv_status pkvi_plan_empty_page(const pkvi_planner *p, const pkv_spec *spec)
                      spec->tokens_per_state.den);
 }
 
-/* No group may hold a layer that takes no bytes: nothing could be divided by its page. */
+/* No group may hold a layer that takes no bytes: nothing could be divided by its page. Packed
+ * blocks are refused when they are placed, after memory that does not suffice. */
 static pkv_status check_pages(const pkvi_planner *p, const pkvi_groups *groups)
 {
     for (uint32_t g = 0; g < groups->n; g++) {
@@ -189,7 +190,7 @@ static pkv_status global_groups(pkvi_planner *p, stages *s, pkvi_groups *groups)
         return pkvi_fail(PKV_E_VALUE, "pkv_plan_create: hisparse: there is no sparse latent layer");
     }
     flag_draft_groups(p, groups);
-    return check_pages(p, groups);
+    return pkv_kv_layout_is_block_outermost(p->layout) ? PKV_OK : check_pages(p, groups);
 }
 
 /* ---- workers ---- */
@@ -306,6 +307,7 @@ static pkv_status plan_workers(pkvi_planner *p, stages *s, pkvi_worker *workers,
     for (uint32_t i = 0; i < s->n; i++) {
         PKVI_RETURN_IF(pkvi_admit(p, &workers[i], i, check_bytes(&workers[i])));
     }
+    PKVI_RETURN_IF(check_pages(p, &groups));
     return place_workers(p, workers, s->n, num_blocks);
 }
 

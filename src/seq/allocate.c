@@ -76,7 +76,7 @@ bool pkvi_may_write(const pkv_seq *seq, pkv_block block)
     for (size_t i = 0; refs > 1 && i < c->pins.n; i++) {
         refs -= c->pins.at[i] == block;
     }
-    return refs <= 1 && c->pool->tokens[block] <= seq->computed;
+    return refs <= 1 && pkv_pool_block_tokens(c->pool, block) <= seq->computed;
 }
 
 /* The entry of a table that the next token will be written into, if it must not be; or

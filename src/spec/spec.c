@@ -117,11 +117,9 @@ static pkv_status check_states(const pkv_spec *spec)
 static pkv_status check_stride(const pkv_spec *spec)
 {
     uint64_t value = spec->block_stride_alignment;
-    if (spec->stride_rule == PKV_STRIDE_BYTES && value == 0) {
-        return pkvi_fail(PKV_E_VALUE, "pkv_spec_finish: block_stride_alignment 0 is not positive");
-    }
-    bool wanted = spec->stride_rule != PKV_STRIDE_ANY;
-    if (spec->stride_rule > PKV_STRIDE_KERNEL_BLOCKS || wanted != (value != 0) ||
+    const bool empty = spec->stride_rule == PKV_STRIDE_BYTES && value == 0; /* refused later */
+    const bool wanted = spec->stride_rule != PKV_STRIDE_ANY;
+    if (spec->stride_rule > PKV_STRIDE_KERNEL_BLOCKS || (wanted != (value != 0) && !empty) ||
         value > PKV_SPEC_LIMIT) {
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_spec_finish: block_stride_alignment %" PRIu64
@@ -219,6 +217,9 @@ pkv_status pkv_spec_finish(pkv_spec *spec)
         return pkvi_fail(PKV_E_ASSERT,
                          "pkv_spec_finish: model_version \"%.40s\" is not deepseek_v4",
                          spec->model_version);
+    }
+    if (spec->stride_rule == PKV_STRIDE_BYTES && spec->block_stride_alignment == 0) {
+        return pkvi_fail(PKV_E_VALUE, "pkv_spec_finish: block_stride_alignment 0 is not positive");
     }
     pkv_spec done = *spec;
     if (done.head_size_v == PKV_HEAD_SIZE_V_DEFAULT) {

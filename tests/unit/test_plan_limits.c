@@ -340,10 +340,25 @@ static void a_layer_may_lie_on_two_stages(void **state)
     pkv_plan_destroy(plan);
 }
 
+static void memory_is_short_before_a_packed_page_is_empty(void **state)
+{
+    (void)state;
+    pkv_spec empty = shaped(PKV_KIND_MLA, 64, 1, 512, PKV_DTYPE_UINT8);
+    empty.tokens_per_state.num = 128; /* a block of 64 holds none */
+    const pkv_spec layers[] = {finished(shaped(PKV_KIND_MLA, 256, 1, 512, PKV_DTYPE_UINT8)),
+                               finished(empty)};
+    pkv_plan_params params = params_of(layers, 2, GIB, 16);
+    params.layout = PKV_LAYOUT_BLHNC;
+    assert_no_plan(&params, PKV_E_ASSERT, "0 bytes");
+    params.num_blocks_override = 1; /* the null block alone */
+    assert_no_plan(&params, PKV_E_VALUE, "null block");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_parameter_is_accepted_at_its_ends_and_refused_beyond),
+        cmocka_unit_test(memory_is_short_before_a_packed_page_is_empty),
         cmocka_unit_test(in_flight_tokens_beyond_the_limit_overflow),
         cmocka_unit_test(a_budget_of_2_to_63_minus_1_is_planned),
         cmocka_unit_test(budgets_that_hold_no_block_are_refused),

@@ -353,6 +353,20 @@ static void content_of_a_drafter_is_not_forked(void **state)
     end_cache(cache);
 }
 
+static void a_fork_without_caching_copies_its_tail(void **state)
+{
+    (void)state;
+    const pkv_spec layers[] = {full()};
+    pkv_plan_params params = blocks_for(layers, 1, 20, 160);
+    params.caching = 0; /* no block has keys that could be asked for */
+    pkv_cache *cache = cache_of(&params);
+    pkv_seq *parent = run_n(cache, 40), *child = fork_of(parent);
+    append(child, 1, 1);
+    const pkv_allocate_result result = take(child, 1);
+    assert_copy(&result, 3, 4);
+    end_cache(cache);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -374,6 +388,7 @@ int main(void)
         cmocka_unit_test(a_rollback_over_several_shared_blocks_copies_the_first),
         cmocka_unit_test(a_slot_that_a_hit_found_is_not_written_in_place),
         cmocka_unit_test(a_tail_that_a_deferred_close_may_write_is_copied),
+        cmocka_unit_test(a_fork_without_caching_copies_its_tail),
         cmocka_unit_test(drafts_that_nobody_has_verified_are_not_forked),
         cmocka_unit_test(content_of_a_drafter_is_not_forked),
     };

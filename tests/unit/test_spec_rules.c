@@ -266,10 +266,22 @@ static void a_group_has_the_window_that_all_share(void **state)
     assert_status(pkv_uniform_event_window(none, 2, &window), PKV_E_NOT_FOUND);
 }
 
+static void an_unknown_model_version_is_found_before_a_stride_of_nothing(void **state)
+{
+    (void)state;
+    pkv_spec spec = shaped(PKV_KIND_SLIDING_WINDOW_MLA, 64, 1, 576, PKV_DTYPE_BFLOAT16);
+    spec.sliding_window = 128;
+    spec.stride_rule = PKV_STRIDE_BYTES; /* 0 bytes: VALUE */
+    assert_status(pkv_spec_finish(&spec), PKV_E_VALUE);
+    spec.model_version = "x"; /* vLLM's construction of the kind asserts this first */
+    assert_status(pkv_spec_finish(&spec), PKV_E_ASSERT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_lie_whole_kernel_blocks_apart),
+        cmocka_unit_test(an_unknown_model_version_is_found_before_a_stride_of_nothing),
         cmocka_unit_test(a_spec_that_is_finished_again_gets_its_pad_anew),
         cmocka_unit_test(only_attention_that_is_kept_by_position_pads_its_table_rows),
         cmocka_unit_test(a_window_that_is_replayed_is_never_cached),
