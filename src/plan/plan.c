@@ -126,6 +126,24 @@ static pkv_status check_pages(const pkvi_planner *p, const pkvi_groups *groups)
     return PKV_OK;
 }
 
+/* Kernel blocks that hold no state leave no distance that blocks could keep. */
+static pkv_status check_strides(const pkvi_planner *p, const pkvi_groups *groups)
+{
+    for (uint32_t g = 0; g < groups->n; g++) {
+        for (uint32_t i = 0; i < groups->at[g].layers.n; i++) {
+            const pkvi_entry *entry = p->table.entries[groups->at[g].layers.spec[i]];
+            if (entry->stride_align == 0) {
+                return pkvi_fail(PKV_E_VALUE,
+                                 "pkv_plan_create: layer %" PRIu32
+                                 ": block_stride_alignment: kernel blocks of up to %" PRIu64
+                                 " tokens hold no state",
+                                 groups->at[g].layers.layer[i], entry->spec.block_stride_alignment);
+            }
+        }
+    }
+    return PKV_OK;
+}
+
 /* HiSparse: each stage must be a whole sparse model of its own. */
 static pkv_status check_stage_groups(pkvi_planner *p, const stages *s)
 {
@@ -190,6 +208,7 @@ static pkv_status global_groups(pkvi_planner *p, stages *s, pkvi_groups *groups)
         return pkvi_fail(PKV_E_VALUE, "pkv_plan_create: hisparse: there is no sparse latent layer");
     }
     flag_draft_groups(p, groups);
+    PKVI_RETURN_IF(check_strides(p, groups));
     return pkv_kv_layout_is_block_outermost(p->layout) ? PKV_OK : check_pages(p, groups);
 }
 

@@ -54,13 +54,8 @@ static pkv_status add_entry(pkvi_table *table, const pkv_spec *spec, uint64_t ha
     entry->hash = hash;
     PKVI_RETURN_IF(pkv_spec_page_bytes(spec, &entry->page));
     PKVI_RETURN_IF(pkv_spec_block_stride_alignment(spec, &entry->stride_align));
-    if (entry->stride_align == 0) {
-        return pkvi_fail(PKV_E_VALUE,
-                         "pkv_plan_create: block_stride_alignment: kernel blocks of up to %" PRIu64
-                         " tokens hold no state",
-                         spec->block_stride_alignment);
-    }
-    if (!pkvi_round_up(entry->page, entry->stride_align, &entry->stride_page)) {
+    const uint64_t align = pkvi_max(entry->stride_align, 1); /* 0 is refused once it is grouped */
+    if (!pkvi_round_up(entry->page, align, &entry->stride_page)) {
         return pkvi_plan_overflow("a page with its stride alignment");
     }
     table->entries[table->n++] = entry;

@@ -354,11 +354,29 @@ static void memory_is_short_before_a_packed_page_is_empty(void **state)
     assert_no_plan(&params, PKV_E_VALUE, "null block");
 }
 
+static void pages_that_do_not_unify_are_found_before_a_stride_of_nothing(void **state)
+{
+    (void)state;
+    pkv_spec thin = shaped(PKV_KIND_MLA, 256, 1, 576, PKV_DTYPE_UINT8);
+    pkv_spec none = shaped(PKV_KIND_MLA, 24, 1, 576, PKV_DTYPE_UINT8);
+    thin.tokens_per_state.num = none.tokens_per_state.num = 128;
+    none.stride_rule = PKV_STRIDE_KERNEL_BLOCKS; /* up to 16 tokens: no whole state of 128 */
+    none.block_stride_alignment = 16;
+    const pkv_spec layers[] = {finished(thin), finished(none),
+                               finished(shaped(PKV_KIND_MLA, 256, 1, 132, PKV_DTYPE_UINT8))};
+    pkv_plan_params params = params_of(layers, 3, 1048576, 16);
+    params.caching = 0;
+    assert_no_plan(&params, PKV_E_NOTIMPL, "");
+    params = params_of(layers + 1, 1, 1048576, 16);
+    assert_no_plan(&params, PKV_E_VALUE, "hold no state");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_parameter_is_accepted_at_its_ends_and_refused_beyond),
         cmocka_unit_test(memory_is_short_before_a_packed_page_is_empty),
+        cmocka_unit_test(pages_that_do_not_unify_are_found_before_a_stride_of_nothing),
         cmocka_unit_test(in_flight_tokens_beyond_the_limit_overflow),
         cmocka_unit_test(a_budget_of_2_to_63_minus_1_is_planned),
         cmocka_unit_test(budgets_that_hold_no_block_are_refused),
