@@ -70,6 +70,12 @@ static pkv_status check_caching(const pkv_cache *c, const pkv_plan *plan)
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         const pkvi_manager *m = &c->managers[g];
         flagged |= pkv_plan_group_at(plan, 0, g)->is_eagle != 0;
+        if (c->info.caching && m->cacheable && c->info.hit_alignment < m->span) {
+            return pkvi_fail(PKV_E_UNSUPPORTED, /* the shared tail would have to be copied */
+                             "pkv_cache_create: hits of %" PRIu64
+                             " tokens inside blocks of %" PRIu64 " are not managed yet",
+                             c->info.hit_alignment, m->span);
+        }
         if (c->info.caching && m->rules->aligned && (m->drop || m->span != c->info.hit_alignment)) {
             return pkvi_fail(PKV_E_ASSERT,
                              "pkv_cache_create: %s of blocks of %" PRIu64
