@@ -3,7 +3,6 @@
  * free + in use + the null block = all; a block is in the list exactly if nobody holds it; every
  * key in the index names a block that has it, and the reverse. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "pool/pool_internal.h"
@@ -44,8 +43,8 @@ static pkv_status check_entry(const pkv_pool *pool, uint32_t entry, pkv_block bl
         return broken("a key of a block is not in the index", entry);
     }
     const pkvi_entry_key *next = &pool->entries[e->next];
-    if (next->prev != entry || pool->entries[e->prev].next != entry || next->group != e->group ||
-        memcmp(&next->key, &e->key, sizeof e->key) != 0) {
+    if (next->prev != entry || pool->entries[e->prev].next != entry ||
+        !pkvi_same_key(next, &e->key, e->group)) {
         return broken("blocks of one key are not linked", entry);
     }
     return PKV_OK;

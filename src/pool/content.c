@@ -3,7 +3,6 @@
  * A block has one primary key, for the longest prefix it was keyed for, and any number of secondary
  * ones, for prefixes that end inside it. They come and go together. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "pool/pool_internal.h"
@@ -99,8 +98,7 @@ static pkv_status check_range(const pkv_pool *pool, const pkv_chain *chain, uint
 /* Whether this is the block's primary key already: two sequences of a fork key what they share. */
 static bool is_keyed(const pkv_pool *pool, pkv_block block, const pkv_key *key, uint32_t group)
 {
-    return pool->tokens[block] != 0 && pool->entries[block].group == group &&
-           memcmp(&pool->entries[block].key, key, sizeof *key) == 0;
+    return pool->tokens[block] != 0 && pkvi_same_key(&pool->entries[block], key, group);
 }
 
 static pkv_status check_blocks(const pkv_pool *pool, const pkv_chain *chain, const pkv_block *table,
@@ -108,11 +106,7 @@ static pkv_status check_blocks(const pkv_pool *pool, const pkv_chain *chain, con
                                const uint8_t *mask)
 {
     for (uint64_t i = from; i < to; i++) {
-        if (table[i] >= pool->n_blocks) {
-            return pkvi_fail(PKV_E_INVAL,
-                             "pkv_pool_cache_full: block %" PRIu32 " of a pool of %" PRIu64,
-                             table[i], pool->n_blocks);
-        }
+        PKVI_RETURN_IF(pkvi_pool_check_ids(pool, "pkv_pool_cache_full", &table[i], 1));
         const uint64_t tokens = (i + 1) * block_size;
         if (table[i] != PKV_BLOCK_NULL && (!mask || mask[i - from]) &&
             pool->tokens[table[i]] >= tokens &&
@@ -209,32 +203,10 @@ static bool has_key(const pkv_pool *pool, pkv_block block, const pkv_key *key, u
     if (is_keyed(pool, block, key, group)) {
         return true;
     }
-    while (e != PKVI_NO_ENTRY && (pool->entries[e].group != group ||
-                                  memcmp(&pool->entries[e].key, key, sizeof *key) != 0)) {
+    while (e != PKVI_NO_ENTRY && !pkvi_same_key(&pool->entries[e], key, group)) {
         e = pool->entries[e].next_of_block;
     }
     return e != PKVI_NO_ENTRY;
-}
-
-/* The stored event of one unit. */
-static void tell_partial(pkv_pool *pool, const pkv_chain *chain, uint64_t tokens, uint32_t group)
-{
-    const uint64_t unit = tokens / pool->unit - 1;
-    const pkv_key *key = &chain->keys[unit];
-    const uint64_t position = unit * pool->unit;
-    const pkv_event event = {.type = PKV_EVENT_STORED,
-                             .group = group,
-                             .n_keys = 1,
-                             .key_bytes = pool->key_bytes,
-                             .keys = &key,
-                             .positions = &position,
-                             .parent = unit > 0 ? &chain->keys[unit - 1] : NULL,
-                             .chain = chain,
-                             .first_token = position,
-                             .n_tokens = pool->unit,
-                             .block_size = pool->unit,
-                             .lookahead = pool->lookahead};
-    pool->sink.event(pool->sink.ctx, &event);
 }
 
 pkv_status pkv_pool_cache_partial(pkv_pool *pool, const pkv_chain *chain, pkv_block block,
@@ -259,25 +231,19 @@ pkv_status pkv_pool_cache_partial(pkv_pool *pool, const pkv_chain *chain, pkv_bl
         PKVI_RETURN_IF(add_secondary(pool, key, group, block));
     }
     if (pool->sink.event) {
-        tell_partial(pool, chain, tokens, group);
+        const uint64_t unit = tokens / pool->unit - 1; /* told as a block of its own */
+        pool->event_keys[0] = key;
+        pool->event_positions[0] = unit * pool->unit;
+        tell_stored(pool, chain, unit, unit + 1, pool->unit, group, 1);
     }
     return PKV_OK;
 }
 
 /* ---- keys of a block ---- */
 
-static pkv_status check_block(const pkv_pool *pool, const char *function, pkv_block block)
-{
-    if (block >= pool->n_blocks) {
-        return pkvi_fail(PKV_E_INVAL, "%s: block %" PRIu32 " of a pool of %" PRIu64, function,
-                         block, pool->n_blocks);
-    }
-    return PKV_OK;
-}
-
 pkv_status pkv_pool_evict(pkv_pool *pool, pkv_block block)
 {
-    PKVI_RETURN_IF(check_block(pool, "pkv_pool_evict", block));
+    PKVI_RETURN_IF(pkvi_pool_check_ids(pool, "pkv_pool_evict", &block, 1));
     if (pool->samples && block != PKV_BLOCK_NULL) {
         pkvi_residency_ended(pool, block);
     }
@@ -289,8 +255,8 @@ pkv_status pkv_pool_evict(pkv_pool *pool, pkv_block block)
 
 pkv_status pkv_pool_move_keys(pkv_pool *pool, pkv_block src, pkv_block dst)
 {
-    PKVI_RETURN_IF(check_block(pool, "pkv_pool_move_keys", src));
-    PKVI_RETURN_IF(check_block(pool, "pkv_pool_move_keys", dst));
+    PKVI_RETURN_IF(pkvi_pool_check_ids(pool, "pkv_pool_move_keys", &src, 1));
+    PKVI_RETURN_IF(pkvi_pool_check_ids(pool, "pkv_pool_move_keys", &dst, 1));
     if (!pool->caching || dst == PKV_BLOCK_NULL || src == dst || pool->tokens[dst] != 0) {
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_pool_move_keys: block %" PRIu32 " cannot take the keys of %" PRIu32

@@ -40,11 +40,6 @@ static uint32_t slot_entry(uint64_t slot)
     return (uint32_t)(slot & 0xffffffffu) - 1u;
 }
 
-static bool same_key(const pkvi_entry_key *entry, const pkv_key *key, uint32_t group)
-{
-    return entry->group == group && memcmp(&entry->key, key, sizeof *key) == 0;
-}
-
 /* The slot of a key, or the empty one where it would go. */
 static uint64_t find_slot(const pkv_pool *pool, const pkv_key *key, uint32_t group)
 {
@@ -52,7 +47,8 @@ static uint64_t find_slot(const pkv_pool *pool, const pkv_key *key, uint32_t gro
     uint64_t at = home_of(hash, mask);
     while (pool->slots[at] != 0) {
         const uint64_t slot = pool->slots[at];
-        if ((slot ^ hash) >> 32 == 0 && same_key(&pool->entries[slot_entry(slot)], key, group)) {
+        if ((slot ^ hash) >> 32 == 0 &&
+            pkvi_same_key(&pool->entries[slot_entry(slot)], key, group)) {
             break;
         }
         at = (at + 1) & mask;

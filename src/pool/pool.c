@@ -102,7 +102,6 @@ static void link_all(pkv_pool *pool)
     if (!pool->caching) {
         return;
     }
-    pool->free_entry = PKVI_NO_ENTRY;
     for (uint32_t e = 0; e < pool->n_entries; e++) {
         pool->entries[e].block = e < n ? e : 0;
         pool->entries[e].next = pool->entries[e].prev = PKVI_NO_ENTRY;
@@ -276,8 +275,8 @@ pkv_status pkv_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids)
     return PKV_OK;
 }
 
-static pkv_status check_ids(const pkv_pool *pool, const char *function, const pkv_block *ids,
-                            uint64_t n)
+pkv_status pkvi_pool_check_ids(const pkv_pool *pool, const char *function, const pkv_block *ids,
+                               uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
         if (ids[i] >= pool->n_blocks) {
@@ -307,7 +306,7 @@ void pkvi_pool_share(pkv_pool *pool, const pkv_block *ids, uint64_t n)
 
 pkv_status pkv_pool_share(pkv_pool *pool, const pkv_block *ids, uint64_t n)
 {
-    PKVI_RETURN_IF(check_ids(pool, "pkv_pool_share", ids, n));
+    PKVI_RETURN_IF(pkvi_pool_check_ids(pool, "pkv_pool_share", ids, n));
     pkvi_pool_share(pool, ids, n);
     return PKV_OK;
 }
@@ -316,7 +315,7 @@ pkv_status pkv_pool_share(pkv_pool *pool, const pkv_block *ids, uint64_t n)
 static pkv_status check_held(pkv_pool *pool, const char *function, const pkv_block *ids, uint64_t n)
 {
     uint64_t done = 0;
-    PKVI_RETURN_IF(check_ids(pool, function, ids, n));
+    PKVI_RETURN_IF(pkvi_pool_check_ids(pool, function, ids, n));
     while (done < n && (ids[done] == PKV_BLOCK_NULL || pool->refs[ids[done]] != 0)) {
         pool->refs[ids[done]] -= ids[done] != PKV_BLOCK_NULL;
         done++;

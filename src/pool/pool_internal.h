@@ -12,6 +12,8 @@
 #ifndef PKVI_POOL_INTERNAL_H
 #define PKVI_POOL_INTERNAL_H
 
+#include <string.h>
+
 #include <pkv/pool.h>
 
 #include "base/arena.h"
@@ -72,6 +74,12 @@ struct pkv_pool {
 
 /* ---- index.c ---- */
 
+/* Whether that is the entry's key and group. */
+static inline bool pkvi_same_key(const pkvi_entry_key *entry, const pkv_key *key, uint32_t group)
+{
+    return entry->group == group && memcmp(&entry->key, key, sizeof *key) == 0;
+}
+
 /* First entry of a key and group, or PKVI_NO_ENTRY. */
 uint32_t pkvi_index_find(const pkv_pool *pool, const pkv_key *key, uint32_t group);
 /* Adds a filled entry behind all of equal key. */
@@ -80,6 +88,10 @@ void pkvi_index_add(pkv_pool *pool, uint32_t entry);
 bool pkvi_index_remove(pkv_pool *pool, uint32_t entry);
 
 /* ---- pool.c ---- */
+
+/* INVAL, in the name of `function`: an id beyond the pool. */
+pkv_status pkvi_pool_check_ids(const pkv_pool *pool, const char *function, const pkv_block *ids,
+                               uint64_t n);
 
 /* The public calls for callers that have counted and checked before. */
 void pkvi_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids);

@@ -392,12 +392,7 @@ pkv_status pkv_cache_evict(pkv_cache *cache, const pkv_block *blocks, uint64_t n
         return pkvi_fail(PKV_E_INVAL, "pkv_cache_evict: cache or blocks is NULL");
     }
     pkvi_cache_check_thread(cache);
-    for (uint64_t i = 0; i < n; i++) {
-        if (blocks[i] >= cache->info.n_blocks) {
-            return pkvi_fail(PKV_E_INVAL, "pkv_cache_evict: block %" PRIu32 " of %" PRIu64,
-                             blocks[i], cache->info.n_blocks);
-        }
-    }
+    PKVI_RETURN_IF(pkvi_pool_check_ids(cache->pool, "pkv_cache_evict", blocks, n));
     for (uint64_t i = 0; i < n; i++) {
         PKVI_RETURN_IF(pkv_pool_evict(cache->pool, blocks[i]));
     }
