@@ -13,13 +13,5 @@ static uint64_t match(const pkvi_manager *m, const pkvi_match *in, uint64_t max_
     return pkvi_match_chunk(in, skipped(m, max_tokens) / m->span, max_tokens, n_blocks);
 }
 
-static bool mask(const pkvi_manager *m, const pkvi_mask_in *in, uint8_t *out)
-{
-    (void)m;
-    (void)in;
-    (void)out;
-    return false;
-}
-
 const pkvi_rules pkvi_chunked_rules = {
-    .skipped = skipped, .match = match, .mask = mask, .aligned = true};
+    .skipped = skipped, .match = match, .mask = pkvi_mask_nothing, .aligned = true};

@@ -17,15 +17,8 @@ static uint64_t match(const pkvi_manager *m, const pkvi_match *in, uint64_t max_
     return pkvi_match_full(in, max_tokens, n_blocks);
 }
 
-static bool mask(const pkvi_manager *m, const pkvi_mask_in *in, uint8_t *out)
-{
-    (void)m;
-    (void)in;
-    (void)out;
-    return false;
-}
-
-const pkvi_rules pkvi_full_rules = {.skipped = skipped, .match = match, .mask = mask, .full = true};
+const pkvi_rules pkvi_full_rules = {
+    .skipped = skipped, .match = match, .mask = pkvi_mask_nothing, .full = true};
 
 /* Reference windows: the prompt stays, and of what was generated only the last tokens; the blocks
  * between are the gap. */
@@ -38,11 +31,9 @@ static void gap(const pkvi_manager *m, uint64_t computed, uint64_t n_prompt, uin
 }
 
 const pkvi_rules pkvi_rswa_rules = {
-    .skipped = skipped, .passed = gap, .match = match, .mask = mask, .full = true};
+    .skipped = skipped, .passed = gap, .match = match, .mask = pkvi_mask_nothing, .full = true};
 
 /* ---- outside of prefixes ---- */
 
-const pkvi_rules pkvi_ring_rules = {
-    .skipped = skipped, .match = match, .mask = mask, .one_block = true};
-const pkvi_rules pkvi_cross_rules = {
-    .skipped = skipped, .match = match, .mask = mask, .encoder = true};
+const pkvi_rules pkvi_ring_rules = {.skipped = skipped, .one_block = true};
+const pkvi_rules pkvi_cross_rules = {.skipped = skipped, .encoder = true};

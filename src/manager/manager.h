@@ -44,10 +44,10 @@ typedef struct pkvi_rules {
     /* Blocks [*from, *to) that it never looks at again; NULL: those of the skipped tokens. */
     void (*passed)(const pkvi_manager *m, uint64_t computed, uint64_t n_prompt, uint64_t *from,
                    uint64_t *to);
-    /* Longest hit up to max_tokens; writes tables. */
+    /* Longest hit up to max_tokens; writes tables. NULL outside of prefixes. */
     uint64_t (*match)(const pkvi_manager *m, const pkvi_match *in, uint64_t max_tokens,
                       uint64_t *n_blocks);
-    /* Mask bytes [to - from]; false: all blocks. */
+    /* Mask bytes [to - from]; false: all blocks. NULL outside of prefixes. */
     bool (*mask)(const pkvi_manager *m, const pkvi_mask_in *in, uint8_t *mask);
     bool full;      /* a hit stays one when it is cut */
     bool aligned;   /* hits are looked up in blocks of the alignment only, without a drafter */
@@ -65,6 +65,9 @@ struct pkvi_manager {
     bool drop;   /* prefix hits give up their last block */
     bool zeroed; /* new blocks must be zeroed */
 };
+
+/* The mask of kinds of which every block is worth a key: false. */
+bool pkvi_mask_nothing(const pkvi_manager *m, const pkvi_mask_in *in, uint8_t *mask);
 
 /* The rules of a kind, or NULL: not managed. */
 const pkvi_rules *pkvi_rules_of(uint32_t kind);

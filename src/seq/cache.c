@@ -276,7 +276,6 @@ static void read_plan(pkv_cache *c, const pkv_cache_params *params)
                                .caching = s->caching};
     c->hybrid = c->info.n_groups > 1;
     c->dcp = limits->dcp;
-    c->alignment = s->hit_alignment;
     c->hash_lookahead = s->hash_lookahead;
     c->draft_content = s->prefill_lookahead > 0;
     c->unfinished = s->prefill_lookahead > 1 ? s->prefill_lookahead - 1 : 0;

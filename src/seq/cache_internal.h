@@ -41,7 +41,6 @@ struct pkv_cache {
     bool hybrid;   /* several groups */
     bool any_drop; /* some group's hits lose a block */
     uint32_t dcp;
-    uint64_t alignment;                  /* of hits */
     uint64_t hash_lookahead, unfinished; /* tokens at the end whose content may still change */
     bool draft_content;                  /* some content depends on tokens that come later */
     uint64_t retention;

@@ -73,7 +73,7 @@ static pkv_status key_whole(pkv_seq *seq, uint32_t g, uint64_t tokens)
             boundaries[n++] = seq->shared_prefix - m->span;
         }
     }
-    const pkvi_mask_in in = {keyed, whole, c->alignment, c->retention, boundaries, n};
+    const pkvi_mask_in in = {keyed, whole, c->info.hit_alignment, c->retention, boundaries, n};
     const bool masked = m->rules->mask(m, &in, c->mask.at);
     const pkv_chain chain = pkvi_chain_of(seq);
     PKVI_RETURN_IF(pkv_pool_cache_full(c->pool, &chain, t->ids, keyed, whole, m->span, g,

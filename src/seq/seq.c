@@ -235,18 +235,15 @@ pkv_status pkv_seq_open(pkv_cache *cache, const pkv_seq_params *params, pkv_seq 
 
 /* ---- close ---- */
 
-/* Blocks of a table without the null blocks at its head, last first: the tail of a prefix is
- * evicted before its head. Returns their number. */
-static size_t reversed_blocks(const pkvi_table *t, pkv_block *out)
+/* Last block first: the tail of a prefix is evicted before its head. In place, since the table is
+ * forgotten next. */
+static void reverse_table(pkvi_table *t)
 {
-    size_t head = 0, n = 0;
-    while (head < t->n && t->ids[head] == PKV_BLOCK_NULL) {
-        head++;
+    for (size_t a = 0, b = t->n; a + 1 < b; a++, b--) {
+        const pkv_block swap = t->ids[a];
+        t->ids[a] = t->ids[b - 1];
+        t->ids[b - 1] = swap;
     }
-    for (size_t i = t->n; i > head; i--) {
-        out[n++] = t->ids[i - 1];
-    }
-    return n;
 }
 
 static void forget_table(pkvi_table *t)
@@ -263,11 +260,7 @@ void pkvi_release_tables(pkv_seq *seq)
     pkv_cache *c = seq->cache;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         pkvi_table *t = &seq->tables[g];
-        for (size_t a = 0, b = t->n; a + 1 < b; a++, b--) { /* in place: it is forgotten next */
-            const pkv_block swap = t->ids[a];
-            t->ids[a] = t->ids[b - 1];
-            t->ids[b - 1] = swap;
-        }
+        reverse_table(t);
         pkvi_pool_release(c->pool, t->ids, t->n); /* null blocks are passed over */
         forget_table(t);
     }
@@ -309,7 +302,12 @@ static pkv_status defer_tables(pkv_seq *seq)
         return no_memory("pkv_seq_close");
     }
     for (uint32_t g = c->info.n_groups; g > 0; g--) {
-        c->deferred.n += reversed_blocks(&seq->tables[g - 1], c->deferred.at + c->deferred.n);
+        pkvi_table *t = &seq->tables[g - 1];
+        reverse_table(t);
+        if (t->n > 0) {
+            memcpy(c->deferred.at + c->deferred.n, t->ids, t->n * sizeof *t->ids);
+            c->deferred.n += t->n;
+        }
     }
     c->deferred_ends.at[c->deferred_ends.n++] = c->deferred.n;
     return PKV_OK;
