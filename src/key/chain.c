@@ -11,29 +11,10 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "base/tokens.h"
 #include "key/digest.h"
 #include "key/hasher.h"
 #include "key/words.h"
-
-/* Index of the first negative number; n: there is none. */
-static uint64_t find_negative(const int32_t *tokens, uint64_t n)
-{
-    enum { AT_ONCE = 32 };
-    uint64_t i = 0;
-    for (; n - i >= AT_ONCE; i += AT_ONCE) {
-        int32_t any = 0;
-        for (size_t at = 0; at < AT_ONCE; at++) {
-            any |= tokens[i + at];
-        }
-        if (any < 0) {
-            break;
-        }
-    }
-    while (i < n && tokens[i] >= 0) {
-        i++;
-    }
-    return i;
-}
 
 static pkv_status check_span(uint64_t n_tokens, uint64_t unit, uint64_t lookahead, uint64_t first,
                              uint64_t last)
@@ -62,7 +43,7 @@ static pkv_status prepare(pkv_hasher *hasher, const pkvi_request *r, uint64_t fi
 {
     const uint64_t from = first * r->unit;
     const uint64_t to = last * r->unit + r->lookahead;
-    const uint64_t bad = find_negative(r->tokens + from, to - from);
+    const uint64_t bad = pkvi_first_negative(r->tokens + from, to - from);
     uint64_t bytes;
     if (bad < to - from) {
         return pkvi_fail(PKV_E_INVAL, "pkv_key_chain: token %" PRIu64 " is %" PRId32, from + bad,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/tokens.h"
 #include "seq/allocate.h"
 
 static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t i,
@@ -13,9 +14,12 @@ static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t 
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_cache_advance: step %" PRIu64 ": not an allocated sequence", i);
     }
-    const uint64_t computed = step->computed == PKV_STEP_KEEP ? seq->computed : step->computed;
+    const bool keep = step->computed == PKV_STEP_KEEP;
+    const uint64_t computed = keep ? seq->computed : step->computed;
     const uint64_t most = c->info.max_model_len;
-    PKVI_RETURN_IF(pkvi_check_rollback("pkv_cache_advance", seq, computed));
+    if (!keep) {
+        PKVI_RETURN_IF(pkvi_check_rollback("pkv_cache_advance", seq, computed));
+    }
     if (step->n_tokens > most || seq->tokens.n > most - step->n_tokens ||
         seq->tokens.n + step->n_tokens <= computed ||
         seq->tokens.n + step->n_tokens - computed > PKV_SPEC_LIMIT || lookahead > PKV_SPEC_LIMIT ||
@@ -25,13 +29,12 @@ static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t 
                          " more, %" PRIu64 " computed: nothing to compute, or too many",
                          i, seq->tokens.n, step->n_tokens, computed);
     }
-    for (uint64_t t = 0; step->tokens && t < step->n_tokens; t++) {
-        if (step->tokens[t] < 0) {
-            return pkvi_fail(PKV_E_INVAL, "pkv_cache_advance: step %" PRIu64 ": token %" PRId32, i,
-                             step->tokens[t]);
-        }
-    }
-    return PKV_OK;
+    const uint64_t bad =
+        step->tokens ? pkvi_first_negative(step->tokens, step->n_tokens) : step->n_tokens;
+    return bad == step->n_tokens
+               ? PKV_OK
+               : pkvi_fail(PKV_E_INVAL, "pkv_cache_advance: step %" PRIu64 ": token %" PRId32, i,
+                           step->tokens[bad]);
 }
 
 /* A sequence twice in one batch would be checked against a state that it no longer has. */
@@ -53,10 +56,10 @@ static pkv_status advance(const pkv_step *step, uint64_t lookahead, pkv_allocate
     pkv_seq *seq = step->seq;
     pkv_allocate_params p;
     if (step->computed != PKV_STEP_KEEP) {
-        PKVI_RETURN_IF(pkv_seq_set_computed(seq, step->computed));
+        pkvi_roll_back(seq, step->computed);
     }
     if (step->n_tokens > 0) {
-        PKVI_RETURN_IF(pkv_seq_append(seq, step->tokens, step->n_tokens));
+        PKVI_RETURN_IF(pkvi_append("pkv_cache_advance", seq, step->tokens, step->n_tokens));
     }
     pkv_allocate_params_init(&p);
     p.new_tokens = seq->tokens.n - seq->computed;

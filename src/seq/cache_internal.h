@@ -121,6 +121,11 @@ void pkvi_report_hit(pkv_seq *seq);
 uint64_t pkvi_keyed_tokens(const pkv_seq *seq);
 /* Whether so many tokens can be the computed ones from now on. */
 pkv_status pkvi_check_rollback(const char *function, const pkv_seq *seq, uint64_t tokens);
+/* pkv_seq_set_computed() and pkv_seq_append() of arguments that were checked. */
+void pkvi_roll_back(pkv_seq *seq, uint64_t tokens);
+pkv_status pkvi_append(const char *function, pkv_seq *seq, const int32_t *tokens, uint64_t n);
+
+/* ---- close.c ---- */
 /* Releases the blocks of deferred closes, one close after the other. */
 void pkvi_release_deferred(pkv_cache *cache);
 /* Gives all blocks back and forgets the tables. */

@@ -1,10 +1,11 @@
-/* seq.c  The life of a sequence: opened, grown, preempted, forked, closed. */
+/* seq.c  The life of a sequence: opened, looked up, grown, rolled back, preempted. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/math.h"
 #include "base/params.h"
+#include "base/tokens.h"
 #include "pool/pool_internal.h"
 #include "seq/cache_internal.h"
 
@@ -23,13 +24,10 @@ static pkv_status no_memory(const char *function)
 
 static pkv_status check_tokens(const char *function, const int32_t *tokens, uint64_t n)
 {
-    for (uint64_t i = 0; tokens && i < n; i++) {
-        if (tokens[i] < 0) {
-            return pkvi_fail(PKV_E_INVAL, "%s: token %" PRIu64 " is %" PRId32, function, i,
-                             tokens[i]);
-        }
-    }
-    return PKV_OK;
+    const uint64_t bad = tokens ? pkvi_first_negative(tokens, n) : n;
+    return bad == n ? PKV_OK
+                    : pkvi_fail(PKV_E_INVAL, "%s: token %" PRIu64 " is %" PRId32, function, bad,
+                                tokens[bad]);
 }
 
 /* Room for so many tokens, their keys, and the lookups of so long a prefix. */
@@ -233,111 +231,6 @@ pkv_status pkv_seq_open(pkv_cache *cache, const pkv_seq_params *params, pkv_seq 
     return PKV_OK;
 }
 
-/* ---- close ---- */
-
-/* Last block first: the tail of a prefix is evicted before its head. In place, since the table is
- * forgotten next. */
-static void reverse_table(pkvi_table *t)
-{
-    for (size_t a = 0, b = t->n; a + 1 < b; a++, b--) {
-        const pkv_block swap = t->ids[a];
-        t->ids[a] = t->ids[b - 1];
-        t->ids[b - 1] = swap;
-    }
-}
-
-static void forget_table(pkvi_table *t)
-{
-    t->n = t->new_from = 0;
-    t->n_keyed = 0;
-    t->tracked = false;
-    t->copied = 0;
-    t->dirty_from = 0;
-}
-
-void pkvi_release_tables(pkv_seq *seq)
-{
-    pkv_cache *c = seq->cache;
-    for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        pkvi_table *t = &seq->tables[g];
-        reverse_table(t);
-        pkvi_pool_release(c->pool, t->ids, t->n); /* null blocks are passed over */
-        forget_table(t);
-    }
-    seq->live = seq->forked = false;
-}
-
-void pkvi_seq_free(pkv_seq *seq)
-{
-    pkv_cache *c = seq->cache;
-    if (seq->prev) {
-        seq->prev->next = seq->next;
-    } else {
-        c->first = seq->next;
-    }
-    if (seq->next) {
-        seq->next->prev = seq->prev;
-    }
-    for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        pkvi_table *t = &seq->tables[g];
-        pkvi_array_free(&c->alloc, t->ids, t->capacity, sizeof *t->ids);
-        pkvi_array_free(&c->alloc, t->fresh, t->fresh_capacity, sizeof *t->fresh);
-    }
-    pkvi_token_list_free(&c->alloc, &seq->tokens);
-    pkvi_key_list_free(&c->alloc, &seq->keys);
-    pkvi_arena arena = seq->arena; /* the sequence lies in it */
-    pkvi_arena_free(&arena);
-}
-
-/* The tables of all groups one after the other, all in reverse. */
-static pkv_status defer_tables(pkv_seq *seq)
-{
-    pkv_cache *c = seq->cache;
-    size_t total = c->deferred.n + 1; /* never nothing: the list then has an address */
-    for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        total += seq->tables[g].n;
-    }
-    if (!pkvi_block_list_reserve(&c->alloc, &c->deferred, total) ||
-        !pkvi_size_list_reserve(&c->alloc, &c->deferred_ends, c->deferred_ends.n + 1)) {
-        return no_memory("pkv_seq_close");
-    }
-    for (uint32_t g = c->info.n_groups; g > 0; g--) {
-        pkvi_table *t = &seq->tables[g - 1];
-        reverse_table(t);
-        if (t->n > 0) {
-            memcpy(c->deferred.at + c->deferred.n, t->ids, t->n * sizeof *t->ids);
-            c->deferred.n += t->n;
-        }
-    }
-    c->deferred_ends.at[c->deferred_ends.n++] = c->deferred.n;
-    return PKV_OK;
-}
-
-void pkvi_release_deferred(pkv_cache *c)
-{
-    size_t begin = 0;
-    for (size_t i = 0; i < c->deferred_ends.n; i++) {
-        pkvi_pool_release(c->pool, c->deferred.at + begin, c->deferred_ends.at[i] - begin);
-        begin = c->deferred_ends.at[i];
-    }
-    c->deferred.n = c->deferred_ends.n = 0;
-}
-
-pkv_status pkv_seq_close(pkv_seq *seq, bool defer)
-{
-    if (!seq) {
-        return PKV_OK;
-    }
-    pkvi_cache_check_thread(seq->cache);
-    if (defer && seq->live) {
-        PKVI_RETURN_IF(defer_tables(seq));
-    } else {
-        pkvi_release_tables(seq);
-    }
-    pkvi_seq_free(seq);
-    return PKV_OK;
-}
-
 /* ---- while it runs ---- */
 
 pkv_status pkv_seq_lookup(pkv_seq *seq, pkv_hit *out)
@@ -365,6 +258,22 @@ static pkv_status check_growth(const char *function, const pkv_seq *seq, uint64_
     return PKV_OK;
 }
 
+pkv_status pkvi_append(const char *function, pkv_seq *seq, const int32_t *tokens, uint64_t n)
+{
+    if (!reserve_tokens(seq, seq->tokens.n + n)) {
+        return no_memory(function);
+    }
+    if (seq->has_tokens) {
+        memcpy(seq->tokens.at + seq->tokens.n, tokens, (size_t)n * sizeof *tokens);
+    }
+    seq->tokens.n += (size_t)n;
+    const pkv_status st = extend_keys(function, seq);
+    if (st != PKV_OK) {
+        seq->tokens.n -= (size_t)n;
+    }
+    return st;
+}
+
 pkv_status pkv_seq_append(pkv_seq *seq, const int32_t *tokens, uint64_t n)
 {
     if (!seq || (seq->has_tokens && !tokens)) {
@@ -373,18 +282,7 @@ pkv_status pkv_seq_append(pkv_seq *seq, const int32_t *tokens, uint64_t n)
     pkvi_cache_check_thread(seq->cache);
     PKVI_RETURN_IF(check_growth("pkv_seq_append", seq, n));
     PKVI_RETURN_IF(check_tokens("pkv_seq_append", tokens, n));
-    if (!reserve_tokens(seq, seq->tokens.n + n)) {
-        return no_memory("pkv_seq_append");
-    }
-    if (seq->has_tokens) {
-        memcpy(seq->tokens.at + seq->tokens.n, tokens, (size_t)n * sizeof *tokens);
-    }
-    seq->tokens.n += (size_t)n;
-    const pkv_status st = extend_keys("pkv_seq_append", seq);
-    if (st != PKV_OK) {
-        seq->tokens.n -= (size_t)n;
-    }
-    return st;
+    return pkvi_append("pkv_seq_append", seq, tokens, n);
 }
 
 pkv_status pkv_seq_append_keys(pkv_seq *seq, const pkv_key *keys, uint64_t n)
@@ -452,6 +350,16 @@ static void drop_shared_slots(pkv_seq *seq, uint32_t g)
     t->dirty_from = pkvi_min(t->dirty_from, end);
 }
 
+void pkvi_roll_back(pkv_seq *seq, uint64_t tokens)
+{
+    seq->computed = tokens;
+    pkvi_begin_changes(seq);
+    pkvi_move_first(seq, pkvi_min(seq->first, tokens));
+    for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
+        drop_shared_slots(seq, g);
+    }
+}
+
 pkv_status pkv_seq_set_computed(pkv_seq *seq, uint64_t tokens)
 {
     if (!seq) {
@@ -459,12 +367,7 @@ pkv_status pkv_seq_set_computed(pkv_seq *seq, uint64_t tokens)
     }
     pkvi_cache_check_thread(seq->cache);
     PKVI_RETURN_IF(pkvi_check_rollback("pkv_seq_set_computed", seq, tokens));
-    seq->computed = tokens;
-    pkvi_begin_changes(seq);
-    pkvi_move_first(seq, pkvi_min(seq->first, tokens));
-    for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
-        drop_shared_slots(seq, g);
-    }
+    pkvi_roll_back(seq, tokens);
     return PKV_OK;
 }
 

@@ -1,0 +1,109 @@
+/* close.c  The end of a sequence: its blocks go back now, or when the running step has ended. */
+#include <string.h>
+
+#include "base/error.h"
+#include "pool/pool_internal.h"
+#include "seq/cache_internal.h"
+
+/* Last block first: the tail of a prefix is evicted before its head. In place, since the table is
+ * forgotten next. */
+static void reverse_table(pkvi_table *t)
+{
+    for (size_t a = 0, b = t->n; a + 1 < b; a++, b--) {
+        const pkv_block swap = t->ids[a];
+        t->ids[a] = t->ids[b - 1];
+        t->ids[b - 1] = swap;
+    }
+}
+
+static void forget_table(pkvi_table *t)
+{
+    t->n = t->new_from = 0;
+    t->n_keyed = 0;
+    t->tracked = false;
+    t->copied = 0;
+    t->dirty_from = 0;
+}
+
+void pkvi_release_tables(pkv_seq *seq)
+{
+    pkv_cache *c = seq->cache;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        pkvi_table *t = &seq->tables[g];
+        reverse_table(t);
+        pkvi_pool_release(c->pool, t->ids, t->n); /* null blocks are passed over */
+        forget_table(t);
+    }
+    seq->live = seq->forked = false;
+}
+
+void pkvi_seq_free(pkv_seq *seq)
+{
+    pkv_cache *c = seq->cache;
+    if (seq->prev) {
+        seq->prev->next = seq->next;
+    } else {
+        c->first = seq->next;
+    }
+    if (seq->next) {
+        seq->next->prev = seq->prev;
+    }
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        pkvi_table *t = &seq->tables[g];
+        pkvi_array_free(&c->alloc, t->ids, t->capacity, sizeof *t->ids);
+        pkvi_array_free(&c->alloc, t->fresh, t->fresh_capacity, sizeof *t->fresh);
+    }
+    pkvi_token_list_free(&c->alloc, &seq->tokens);
+    pkvi_key_list_free(&c->alloc, &seq->keys);
+    pkvi_arena arena = seq->arena; /* the sequence lies in it */
+    pkvi_arena_free(&arena);
+}
+
+/* The tables of all groups one after the other, all in reverse. */
+static pkv_status defer_tables(pkv_seq *seq)
+{
+    pkv_cache *c = seq->cache;
+    size_t total = c->deferred.n + 1; /* never nothing: the list then has an address */
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        total += seq->tables[g].n;
+    }
+    if (!pkvi_block_list_reserve(&c->alloc, &c->deferred, total) ||
+        !pkvi_size_list_reserve(&c->alloc, &c->deferred_ends, c->deferred_ends.n + 1)) {
+        return pkvi_fail(PKV_E_NOMEM, "pkv_seq_close: out of memory");
+    }
+    for (uint32_t g = c->info.n_groups; g > 0; g--) {
+        pkvi_table *t = &seq->tables[g - 1];
+        reverse_table(t);
+        if (t->n > 0) {
+            memcpy(c->deferred.at + c->deferred.n, t->ids, t->n * sizeof *t->ids);
+            c->deferred.n += t->n;
+        }
+    }
+    c->deferred_ends.at[c->deferred_ends.n++] = c->deferred.n;
+    return PKV_OK;
+}
+
+void pkvi_release_deferred(pkv_cache *c)
+{
+    size_t begin = 0;
+    for (size_t i = 0; i < c->deferred_ends.n; i++) {
+        pkvi_pool_release(c->pool, c->deferred.at + begin, c->deferred_ends.at[i] - begin);
+        begin = c->deferred_ends.at[i];
+    }
+    c->deferred.n = c->deferred_ends.n = 0;
+}
+
+pkv_status pkv_seq_close(pkv_seq *seq, bool defer)
+{
+    if (!seq) {
+        return PKV_OK;
+    }
+    pkvi_cache_check_thread(seq->cache);
+    if (defer && seq->live) {
+        PKVI_RETURN_IF(defer_tables(seq));
+    } else {
+        pkvi_release_tables(seq);
+    }
+    pkvi_seq_free(seq);
+    return PKV_OK;
+}
