@@ -30,6 +30,8 @@ void shell_note(void *ctx, const pkv_event *event);
 json_t *shell_error(pkv_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The error of a library call. */
 json_t *shell_failed(pkv_status st);
+/* A field; NULL: it is missing or null. */
+const json_t *shell_given(const json_t *op, const char *name);
 /* A missing field and null are the default; without a default (-1) the field must be there. */
 bool shell_int(const json_t *op, const char *name, json_int_t otherwise, uint64_t *out,
                json_t **error);
@@ -72,7 +74,8 @@ json_t *shell_check(shell *s, const json_t *op);
 json_t *shell_block_list(const pkv_block *blocks, uint64_t n);
 /* "copies" and "zero". */
 void shell_put_result(json_t *answer, const pkv_allocate_result *result);
-/* Blocks that were added, one list per group. */
-json_t *shell_new_blocks(const shell *s, const pkv_seq *seq);
+/* One list per group, of pkv_seq_table() or pkv_seq_new_blocks(). */
+json_t *shell_lists(const shell *s, const pkv_seq *seq,
+                    const pkv_block *(*of)(const pkv_seq *seq, uint32_t group, uint64_t *n_out));
 
 #endif

@@ -23,7 +23,7 @@ json_t *shell_failed(pkv_status st)
     return shell_error(st, "%s", pkv_last_error());
 }
 
-static const json_t *given(const json_t *op, const char *name)
+const json_t *shell_given(const json_t *op, const char *name)
 {
     const json_t *value = json_object_get(op, name);
     return json_is_null(value) ? NULL : value;
@@ -32,7 +32,7 @@ static const json_t *given(const json_t *op, const char *name)
 bool shell_int(const json_t *op, const char *name, json_int_t otherwise, uint64_t *out,
                json_t **error)
 {
-    const json_t *value = given(op, name);
+    const json_t *value = shell_given(op, name);
     const json_int_t n = value ? json_integer_value(value) : otherwise;
     if ((value && !json_is_integer(value)) || n < 0 || n > SHELL_MAX_INT) {
         *error = shell_error(PKV_E_INVAL, "%s: an integer from 0 to 2^31 - 1 was expected", name);
@@ -44,7 +44,7 @@ bool shell_int(const json_t *op, const char *name, json_int_t otherwise, uint64_
 
 bool shell_bool(const json_t *op, const char *name, bool otherwise, bool *out, json_t **error)
 {
-    const json_t *value = given(op, name);
+    const json_t *value = shell_given(op, name);
     if (value && !json_is_boolean(value)) {
         *error = shell_error(PKV_E_INVAL, "%s: true or false was expected", name);
         return false;
@@ -56,7 +56,7 @@ bool shell_bool(const json_t *op, const char *name, bool otherwise, bool *out, j
 bool shell_numbers(const json_t *op, const char *name, uint64_t bound, uint32_t **out, size_t *n,
                    json_t **error)
 {
-    const json_t *list = given(op, name), *value;
+    const json_t *list = shell_given(op, name), *value;
     size_t i;
     *out = NULL;
     *n = 0;

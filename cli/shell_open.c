@@ -15,9 +15,9 @@ typedef struct opening {
 
 static bool optional_text(const json_t *op, const char *name, const char **out, json_t **error)
 {
-    const json_t *value = json_object_get(op, name);
+    const json_t *value = shell_given(op, name);
     *out = NULL;
-    if (!value || json_is_null(value)) {
+    if (!value) {
         return true;
     }
     *out = json_string_value(value);
@@ -30,8 +30,8 @@ static bool optional_text(const json_t *op, const char *name, const char **out, 
 
 static bool read_lora(const json_t *op, opening *o, json_t **error)
 {
-    const json_t *lora = json_object_get(op, "lora");
-    if (!lora || json_is_null(lora)) {
+    const json_t *lora = shell_given(op, "lora");
+    if (!lora) {
         return true;
     }
     const size_t n = json_array_size(lora);
@@ -51,10 +51,10 @@ static bool read_lora(const json_t *op, opening *o, json_t **error)
 static bool read_media(const json_t *op, opening *o, json_t **error)
 {
     static const char *const names[] = {"hash", "offset", "length"};
-    const json_t *list = json_object_get(op, "mm"), *item;
+    const json_t *list = shell_given(op, "mm"), *item;
     const size_t n = json_array_size(list);
     size_t i;
-    if (list && !json_is_null(list) && !json_is_array(list)) {
+    if (list && !json_is_array(list)) {
         *error = shell_error(PKV_E_INVAL, "mm: a list was expected");
         return false;
     }
@@ -220,12 +220,7 @@ json_t *shell_fork(shell *s, const json_t *op)
         return shell_failed(st);
     }
     add_request(s, id, twin);
-    json_t *answer = json_object(), *groups = json_array();
-    for (uint32_t g = 0; g < pkv_cache_get_info(s->cache)->n_groups; g++) {
-        uint64_t n;
-        const pkv_block *table = pkv_seq_table(twin, g, &n);
-        cli_push(groups, shell_block_list(table, n));
-    }
-    cli_set(answer, "blocks", groups);
+    json_t *answer = json_object();
+    cli_set(answer, "blocks", shell_lists(s, twin, pkv_seq_table));
     return answer;
 }

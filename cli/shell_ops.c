@@ -25,12 +25,13 @@ void shell_put_result(json_t *answer, const pkv_allocate_result *result)
     cli_set(answer, "zero", shell_block_list(result->zero, result->n_zero));
 }
 
-json_t *shell_new_blocks(const shell *s, const pkv_seq *seq)
+json_t *shell_lists(const shell *s, const pkv_seq *seq,
+                    const pkv_block *(*of)(const pkv_seq *seq, uint32_t group, uint64_t *n_out))
 {
     json_t *groups = json_array();
     for (uint32_t g = 0; g < pkv_cache_get_info(s->cache)->n_groups; g++) {
         uint64_t n;
-        const pkv_block *blocks = pkv_seq_new_blocks(seq, g, &n);
+        const pkv_block *blocks = of(seq, g, &n);
         cli_push(groups, shell_block_list(blocks, n));
     }
     return groups;
@@ -64,7 +65,7 @@ static json_t *allocated(const shell *s, const pkv_seq *seq, const pkv_allocate_
     json_t *answer = json_object();
     cli_set(answer, "ok", json_true());
     cli_set(answer, "cached_tokens", cli_int(result->cached_tokens));
-    cli_set(answer, "new_blocks", shell_new_blocks(s, seq));
+    cli_set(answer, "new_blocks", shell_lists(s, seq, pkv_seq_new_blocks));
     shell_put_result(answer, result);
     return answer;
 }

@@ -174,7 +174,7 @@ json_t *shell_steps(shell *s, const json_t *op)
     }
     json_t *added = json_array();
     for (uint64_t i = 0; i < n_done; i++) {
-        cli_push(added, shell_new_blocks(s, steps[i].seq));
+        cli_push(added, shell_lists(s, steps[i].seq, pkv_seq_new_blocks));
     }
     free_steps(steps, n);
     answer = json_object();

@@ -111,37 +111,52 @@ pkv_status pkvi_plan_empty_page(const pkvi_planner *p, const pkv_spec *spec)
                      spec->tokens_per_state.den);
 }
 
+/* The first grouped layer of which `bad` holds, or NULL. */
+static const pkvi_entry *find_layer(const pkvi_planner *p, const pkvi_groups *groups,
+                                    bool (*bad)(const pkvi_entry *entry), uint32_t *layer)
+{
+    for (uint32_t g = 0; g < groups->n; g++) {
+        const pkvi_layers *layers = &groups->at[g].layers;
+        for (uint32_t i = 0; i < layers->n; i++) {
+            if (bad(p->table.entries[layers->spec[i]])) {
+                *layer = layers->layer[i];
+                return p->table.entries[layers->spec[i]];
+            }
+        }
+    }
+    return NULL;
+}
+
+static bool takes_no_bytes(const pkvi_entry *entry)
+{
+    return entry->page == 0;
+}
+
+static bool has_no_stride(const pkvi_entry *entry)
+{
+    return entry->stride_align == 0;
+}
+
 /* No group may hold a layer that takes no bytes: nothing could be divided by its page. Packed
  * blocks are refused when they are placed, after memory that does not suffice. */
 static pkv_status check_pages(const pkvi_planner *p, const pkvi_groups *groups)
 {
-    for (uint32_t g = 0; g < groups->n; g++) {
-        for (uint32_t i = 0; i < groups->at[g].layers.n; i++) {
-            const pkvi_entry *entry = p->table.entries[groups->at[g].layers.spec[i]];
-            if (entry->page == 0) {
-                return pkvi_plan_empty_page(p, &entry->spec);
-            }
-        }
-    }
-    return PKV_OK;
+    uint32_t layer;
+    const pkvi_entry *entry = find_layer(p, groups, takes_no_bytes, &layer);
+    return entry ? pkvi_plan_empty_page(p, &entry->spec) : PKV_OK;
 }
 
 /* Kernel blocks that hold no state leave no distance that blocks could keep. */
 static pkv_status check_strides(const pkvi_planner *p, const pkvi_groups *groups)
 {
-    for (uint32_t g = 0; g < groups->n; g++) {
-        for (uint32_t i = 0; i < groups->at[g].layers.n; i++) {
-            const pkvi_entry *entry = p->table.entries[groups->at[g].layers.spec[i]];
-            if (entry->stride_align == 0) {
-                return pkvi_fail(PKV_E_VALUE,
-                                 "pkv_plan_create: layer %" PRIu32
-                                 ": block_stride_alignment: kernel blocks of up to %" PRIu64
-                                 " tokens hold no state",
-                                 groups->at[g].layers.layer[i], entry->spec.block_stride_alignment);
-            }
-        }
-    }
-    return PKV_OK;
+    uint32_t layer;
+    const pkvi_entry *entry = find_layer(p, groups, has_no_stride, &layer);
+    return entry ? pkvi_fail(PKV_E_VALUE,
+                             "pkv_plan_create: layer %" PRIu32
+                             ": block_stride_alignment: kernel blocks of up to %" PRIu64
+                             " tokens hold no state",
+                             layer, entry->spec.block_stride_alignment)
+                 : PKV_OK;
 }
 
 /* HiSparse: each stage must be a whole sparse model of its own. */
