@@ -1,47 +1,19 @@
 /* test_document_memory.c  Documents while memory runs out: any allocation of the hooks fails in
  * turn. (The JSON parser's own memory comes from libc.) */
+#include "countdown.h"
 #include "document_fixture.h"
-
-typedef struct countdown {
-    uint64_t left; /* allocations that still succeed */
-    uint64_t held; /* bytes */
-} countdown;
-
-static void *counted_alloc(void *ctx, size_t bytes, size_t align)
-{
-    countdown *c = ctx;
-    (void)align;
-    if (c->left == 0) {
-        return NULL;
-    }
-    c->left--;
-    c->held += bytes;
-    void *memory = malloc(bytes);
-    assert_non_null(memory);
-    memset(memory, 0xa5, bytes);
-    return memory;
-}
-
-static void counted_free(void *ctx, void *ptr, size_t bytes, size_t align)
-{
-    countdown *c = ctx;
-    (void)align;
-    assert_true(c->held >= bytes);
-    c->held -= bytes;
-    free(ptr);
-}
 
 /* Reads with 0, 1, 2, ... allocations until there are enough; returns how many are. */
 static uint64_t assert_any_may_fail(const char *json, pkv_status final)
 {
-    countdown c = {0, 0};
+    countdown c = {0};
     const pkv_alloc hooks = {&c, counted_alloc, counted_free};
     pkv_status st = PKV_E_NOMEM;
     uint64_t n = 0;
     for (; st == PKV_E_NOMEM; n++) {
         pkv_document *doc = (pkv_document *)(uintptr_t)1;
         assert_true(n < 10000);
-        c = (countdown){n, 0};
+        c = (countdown){.left = n};
         st = pkv_document_read(json, strlen(json), &hooks, &doc);
         if (st != PKV_OK) {
             assert_null(doc);
@@ -118,7 +90,7 @@ static void a_refused_document_holds_nothing(void **state)
 static void the_parameters_do_not_carry_the_documents_hooks(void **state)
 {
     (void)state;
-    countdown c = {UINT64_MAX, 0};
+    countdown c = {.left = UINT64_MAX};
     const pkv_alloc hooks = {&c, counted_alloc, counted_free};
     pkv_document *doc;
     assert_ok(pkv_document_read(WITH(""), strlen(WITH("")), &hooks, &doc));

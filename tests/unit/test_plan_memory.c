@@ -1,42 +1,12 @@
 /* test_plan_memory.c  Where a plan's memory comes from, and any allocation failing in turn. */
+#include "countdown.h"
 #include "plan_fixture.h"
-
-typedef struct countdown {
-    uint64_t left;  /* allocations that still succeed */
-    uint64_t calls; /* allocations asked for */
-    uint64_t held;  /* bytes */
-} countdown;
-
-static void *counted_alloc(void *ctx, size_t bytes, size_t align)
-{
-    countdown *c = ctx;
-    assert_true(bytes > 0 && align > 0 && (align & (align - 1)) == 0);
-    c->calls++;
-    if (c->left == 0) {
-        return NULL;
-    }
-    c->left--;
-    c->held += bytes;
-    void *memory = malloc(bytes);
-    assert_non_null(memory);
-    memset(memory, 0xa5, bytes); /* nothing may rely on zeroed memory */
-    return memory;
-}
-
-static void counted_free(void *ctx, void *ptr, size_t bytes, size_t align)
-{
-    countdown *c = ctx;
-    assert_non_null(ptr);
-    assert_true(align > 0 && c->held >= bytes);
-    c->held -= bytes;
-    free(ptr);
-}
 
 /* The n-th allocation fails, for n = 0, 1, ...: NOMEM and nothing held each time, until there are
  * enough. `final` is then the status; what it holds is given back by the plan. */
 static void assert_any_may_fail(pkv_plan_params params, pkv_status final)
 {
-    countdown c = {0, 0, 0};
+    countdown c = {0};
     const pkv_alloc hooks = {&c, counted_alloc, counted_free};
     pkv_status st = PKV_E_NOMEM;
     uint64_t n = 0;

@@ -1,37 +1,6 @@
 /* test_pool_memory.c  Where a pool's memory comes from, and any allocation failing in turn. */
+#include "countdown.h"
 #include "pool_fixture.h"
-
-typedef struct countdown {
-    uint64_t left;    /* allocations that still succeed */
-    uint64_t calls;   /* allocations asked for */
-    uint64_t held;    /* bytes */
-    uint64_t largest; /* bytes that are still given at once; 0: any */
-} countdown;
-
-static void *counted_alloc(void *ctx, size_t bytes, size_t align)
-{
-    countdown *c = ctx;
-    assert_true(bytes > 0 && align > 0 && (align & (align - 1)) == 0);
-    c->calls++;
-    if (c->left == 0 || (c->largest > 0 && bytes > c->largest)) {
-        return NULL;
-    }
-    c->left--;
-    c->held += bytes;
-    void *memory = malloc(bytes);
-    assert_non_null(memory);
-    memset(memory, 0xa5, bytes); /* nothing may rely on zeroed memory */
-    return memory;
-}
-
-static void counted_free(void *ctx, void *ptr, size_t bytes, size_t align)
-{
-    countdown *c = ctx;
-    assert_non_null(ptr);
-    assert_true(align > 0 && c->held >= bytes);
-    c->held -= bytes;
-    free(ptr);
-}
 
 /* Creates and destroys a pool of which the n-th allocation fails, for n = 0, 1, ... */
 static void assert_any_may_fail(pkv_pool_params params)

@@ -1,35 +1,7 @@
 /* test_seq_memory.c  Any allocation failing in turn: NOMEM, nothing changed, nothing lost; and the
  * same call succeeds when there is memory again. */
+#include "countdown.h"
 #include "seq_fixture.h"
-
-typedef struct countdown {
-    uint64_t left; /* allocations that still succeed */
-    uint64_t held; /* bytes */
-} countdown;
-
-static void *counted_alloc(void *ctx, size_t bytes, size_t align)
-{
-    countdown *c = ctx;
-    assert_true(bytes > 0 && align > 0 && (align & (align - 1)) == 0);
-    if (c->left == 0) {
-        return NULL;
-    }
-    c->left--;
-    c->held += bytes;
-    void *memory = malloc(bytes);
-    assert_non_null(memory);
-    memset(memory, 0xa5, bytes); /* nothing may rely on zeroed memory */
-    return memory;
-}
-
-static void counted_free(void *ctx, void *ptr, size_t bytes, size_t align)
-{
-    countdown *c = ctx;
-    assert_non_null(ptr);
-    assert_true(align > 0 && c->held >= bytes);
-    c->held -= bytes;
-    free(ptr);
-}
 
 /* A full group, a window, zero-fills: everything that a cache can need room for. */
 typedef struct rig {
