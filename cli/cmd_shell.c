@@ -14,20 +14,6 @@ typedef struct operation {
     const char *fields[MAX_FIELDS + 1];
 } operation;
 
-static json_t *no_offloads(shell *s, const json_t *op)
-{
-    (void)s, (void)op;
-    json_t *answer = json_object(); /* only recurrent layers have boundary states */
-    cli_set(answer, "offloads", json_array());
-    return answer;
-}
-
-static json_t *no_finish(shell *s, const json_t *op)
-{
-    (void)s, (void)op;
-    return shell_error(PKV_E_UNSUPPORTED, "finish: not offered yet");
-}
-
 static json_t *no_host_pool(shell *s, const json_t *op)
 {
     (void)s;
@@ -61,8 +47,8 @@ static const operation operations[] = {
     {"stats", shell_stats, {NULL}},
     {"events", shell_take_events, {NULL}},
     {"check", shell_check, {NULL}},
-    {"offloads", no_offloads, {NULL}},
-    {"finish", no_finish, {"id"}},
+    {"offloads", shell_offloads, {NULL}},
+    {"finish", shell_finish, {"id"}},
     {"sparse", no_host_pool, {"requests"}},
     {"transferred", no_host_pool, {"ids", "copies"}},
     {"loaded", no_host_pool, {"id", "failed"}},

@@ -9,6 +9,7 @@ typedef struct shell {
     pkv_cache *cache;
     json_t *ids;    /* id -> pkv_seq *, as an integer */
     json_t *events; /* since last asked */
+    json_t *offers; /* recurrent states that were keyed; since last asked */
 } shell;
 
 /* Largest number in a request. */
@@ -70,10 +71,19 @@ json_t *shell_stats(shell *s, const json_t *op);
 json_t *shell_take_events(shell *s, const json_t *op);
 json_t *shell_check(shell *s, const json_t *op);
 
+/* ---- shell_states.c ---- */
+
+/* Keeps what the cache offers now, under the ids of this moment. */
+void shell_note_offers(shell *s);
+json_t *shell_offloads(shell *s, const json_t *op);
+json_t *shell_finish(shell *s, const json_t *op);
+
 /* What several answers are made of. */
 json_t *shell_block_list(const pkv_block *blocks, uint64_t n);
 /* "copies" and "zero". */
 void shell_put_result(json_t *answer, const pkv_allocate_result *result);
+/* The entries of the tables that hold so many tokens. */
+json_t *shell_tables(const shell *s, const pkv_seq *seq, uint64_t tokens);
 /* One list per group, of pkv_seq_table() or pkv_seq_new_blocks(). */
 json_t *shell_lists(const shell *s, const pkv_seq *seq,
                     const pkv_block *(*of)(const pkv_seq *seq, uint32_t group, uint64_t *n_out));

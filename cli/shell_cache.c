@@ -11,6 +11,7 @@ void shell_destroy(shell *s)
     pkv_cache_destroy(s->cache);
     json_decref(s->ids);
     json_decref(s->events);
+    json_decref(s->offers);
     free(s);
 }
 
@@ -25,6 +26,7 @@ static pkv_status create(shell *s, const pkv_plan *plan, const pkv_document_sett
     p.plan = plan;
     p.hash_seed = settings->hash_seed;
     p.watermark = settings->watermark;
+    p.shared_prefix_checkpoint = settings->shared_prefix_checkpoint;
     if (settings->events) {
         p.sink = (pkv_event_sink){s, shell_note};
     }
@@ -39,7 +41,8 @@ static shell *shell_of_plan(const pkv_plan *plan, const pkv_document_settings *s
     if (s) {
         s->ids = json_object();
         s->events = json_array();
-        *st = s->ids && s->events ? create(s, plan, settings) : PKV_E_NOMEM;
+        s->offers = json_array();
+        *st = s->ids && s->events && s->offers ? create(s, plan, settings) : PKV_E_NOMEM;
     }
     if (*st != PKV_OK) {
         shell_destroy(s);

@@ -120,10 +120,12 @@ static bool read_opening(const shell *s, const json_t *op, opening *o, json_t **
     return true;
 }
 
-static json_t *show_hit(shell *s, pkv_seq *seq)
+static json_t *show_hit(shell *s, pkv_seq *seq, bool connector)
 {
     pkv_hit hit;
-    const pkv_status st = pkv_seq_lookup(seq, &hit);
+    bool diverged;
+    const pkv_status st =
+        connector ? pkv_seq_lookup_for_connector(seq, &hit, &diverged) : pkv_seq_lookup(seq, &hit);
     if (st != PKV_OK) {
         return shell_failed(st);
     }
@@ -136,6 +138,9 @@ static json_t *show_hit(shell *s, pkv_seq *seq)
     }
     cli_set(answer, "blocks", groups);
     cli_set(answer, "shared_prefix", cli_int(hit.shared_prefix));
+    if (connector) {
+        cli_set(answer, "diverged", json_boolean(diverged));
+    }
     return answer;
 }
 
@@ -153,7 +158,7 @@ json_t *shell_open(shell *s, const json_t *op)
         const pkv_status st = pkv_seq_open(s->cache, &o.params, &seq);
         if (st == PKV_OK) {
             add_request(s, o.id, seq);
-            answer = show_hit(s, seq);
+            answer = show_hit(s, seq, false);
         } else {
             answer = shell_failed(st);
         }
@@ -171,10 +176,7 @@ json_t *shell_lookup(shell *s, const json_t *op)
     if (!seq || !shell_bool(op, "connector", false, &connector, &error)) {
         return error;
     }
-    if (connector) {
-        return shell_error(PKV_E_UNSUPPORTED, "connector: not offered yet");
-    }
-    return show_hit(s, seq);
+    return show_hit(s, seq, connector);
 }
 
 json_t *shell_preempt(shell *s, const json_t *op)

@@ -92,6 +92,7 @@ json_t *shell_allocate(shell *s, const json_t *op)
     p.n_skip_zero_groups = n_skip;
     const pkv_status st = pkv_seq_allocate(seq, &p, &result);
     free(skip);
+    shell_note_offers(s);
     if (st == PKV_E_NO_BLOCKS) {
         answer = json_object();
         cli_set(answer, "ok", json_false());
@@ -142,7 +143,20 @@ json_t *shell_computed(shell *s, const json_t *op)
 
 json_t *shell_keep(shell *s, const json_t *op)
 {
-    return with_tokens(s, op, pkv_seq_cache);
+    json_t *answer = with_tokens(s, op, pkv_seq_cache);
+    shell_note_offers(s);
+    return answer;
+}
+
+json_t *shell_tables(const shell *s, const pkv_seq *seq, uint64_t tokens)
+{
+    json_t *groups = json_array();
+    for (uint32_t g = 0; g < pkv_cache_get_info(s->cache)->n_groups; g++) {
+        uint64_t n;
+        const pkv_block *table = pkv_seq_table(seq, g, &n);
+        cli_push(groups, shell_block_list(table, pkv_seq_blocks_of(seq, g, tokens)));
+    }
+    return groups;
 }
 
 json_t *shell_blocks(shell *s, const json_t *op)
@@ -154,14 +168,9 @@ json_t *shell_blocks(shell *s, const json_t *op)
     if (!seq || !shell_int(op, "tokens", 0, &tokens, &answer)) {
         return answer;
     }
-    json_t *groups = json_array();
-    for (uint32_t g = 0; g < pkv_cache_get_info(s->cache)->n_groups; g++) {
-        uint64_t n;
-        const pkv_block *table = pkv_seq_table(seq, g, &n);
-        cli_push(groups, shell_block_list(table, all ? n : pkv_seq_blocks_of(seq, g, tokens)));
-    }
     answer = json_object();
-    cli_set(answer, "blocks", groups);
+    cli_set(answer, "blocks",
+            all ? shell_lists(s, seq, pkv_seq_table) : shell_tables(s, seq, tokens));
     return answer;
 }
 

@@ -168,6 +168,7 @@ json_t *shell_steps(shell *s, const json_t *op)
         return answer;
     }
     const pkv_status st = pkv_cache_advance(s->cache, steps, n, lookahead, &result, &n_done);
+    shell_note_offers(s);
     if (st != PKV_OK && st != PKV_E_NO_BLOCKS) {
         free_steps(steps, n);
         return shell_failed(st);

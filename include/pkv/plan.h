@@ -166,6 +166,8 @@ typedef struct pkv_plan_summary {
     uint8_t mixed_precision;   /**< device layers store more than one precision; likewise */
     uint8_t caching;           /**< prefix caching after the specs had their say */
     uint8_t drops_draft_block; /**< hits of draft groups lose their last block at run time */
+    uint8_t partial_hits;      /**< hits may end inside a block: alignment is then the key's unit */
+    uint8_t reserved[7];
 } pkv_plan_summary;
 
 /** Defaults of every field; max_model_len stays 0 and must be set. */

@@ -37,6 +37,10 @@ typedef struct pkv_cache_params {
     void *residency_ctx;
     uint64_t (*clock_ns)(void *ctx);
     void (*on_residency)(void *ctx, const pkv_residency *sample);
+    uint8_t shared_prefix_checkpoint; /**< 0; 1: recurrent states are kept where a prefix that
+                                           several requests share ends, for plans with a drafter and
+                                           hits inside blocks; the scheduler ends a step there */
+    uint8_t reserved[7];
 } pkv_cache_params;
 
 /** What a cache is made of. */
@@ -112,6 +116,11 @@ typedef struct pkv_hit {
  *  something must be computed. Takes nothing and may be repeated until the sequence is allocated.
  *  INVAL: it is. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_lookup(pkv_seq *seq, pkv_hit *out);
+/** The hit that a connector is shown: where a group of recurrent layers holds less than full
+ *  attention, the latter's alone, and *diverged_out is true. Such a hit can be used only if the
+ *  connector brings the state at its end; else look up again. INVAL: the sequence is allocated. */
+PKV_API PKV_NODISCARD pkv_status pkv_seq_lookup_for_connector(pkv_seq *seq, pkv_hit *out,
+                                                              bool *diverged_out);
 /** Blocks of a group in the last lookup of this cache; valid until the next call on the cache. */
 PKV_API const pkv_block *pkv_cache_hit_blocks(const pkv_cache *cache, uint32_t group,
                                               uint64_t *n_out);
@@ -185,6 +194,24 @@ PKV_API PKV_NODISCARD pkv_status pkv_seq_preempt(pkv_seq *seq);
  *  keys that do not reach the last tokens; UNSUPPORTED: a plan with a drafter whose content
  *  depends on later tokens (EAGLE, MTP): both would write it for their own next token; NOMEM. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out);
+
+/** A recurrent state at a place where a later request can resume: what a connector may store. It is
+ *  certain to be there until the step that is being put together has run. */
+typedef struct pkv_state_offer {
+    pkv_seq *seq;
+    uint64_t tokens; /**< of the prefix whose state it is */
+    uint32_t group;
+    pkv_block block;
+} pkv_state_offer;
+
+/** States that were keyed since last asked and in this step; those of a sequence that is closed or
+ *  preempted are not offered any more. Valid until the next call on the cache. */
+PKV_API const pkv_state_offer *pkv_cache_take_offers(pkv_cache *cache, uint64_t *n_out);
+/** A request has ended and a connector is about to store it: lets go what lies below windows, and
+ *  tells the states at its end that nobody has written over, *n_out of them, valid until the next
+ *  call on the cache. Ask once, before close. INVAL: not allocated; NOMEM. */
+PKV_API PKV_NODISCARD pkv_status pkv_seq_finish(pkv_seq *seq, const pkv_state_offer **out,
+                                                uint64_t *n_out);
 
 /* ---- what a sequence is ---- */
 

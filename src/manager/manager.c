@@ -6,10 +6,11 @@
 #include "base/math.h"
 #include "pool/pool_internal.h"
 
-const pkvi_rules *pkvi_rules_of(uint32_t kind)
+const pkvi_rules *pkvi_rules_of(const pkv_spec *spec)
 {
-    switch (kind) {
+    switch (spec->kind) {
     case PKV_KIND_FULL:
+    case PKV_KIND_SINK_FULL:
     case PKV_KIND_MLA:
     case PKV_KIND_HIDDEN_STATE: return &pkvi_full_rules;
     case PKV_KIND_RSWA: return &pkvi_rswa_rules;
@@ -18,7 +19,10 @@ const pkvi_rules *pkvi_rules_of(uint32_t kind)
     case PKV_KIND_CHUNKED_LOCAL: return &pkvi_chunked_rules;
     case PKV_KIND_CIRCULAR_BUFFER:
     case PKV_KIND_KPOOL_TAIL: return &pkvi_ring_rules;
-    case PKV_KIND_CROSS: return &pkvi_cross_rules;
+    case PKV_KIND_CROSS:
+    case PKV_KIND_ENCODER_ONLY: return &pkvi_cross_rules;
+    case PKV_KIND_MAMBA:
+        return spec->mamba_mode == PKV_MAMBA_ALIGN ? &pkvi_state_rules : &pkvi_running_rules;
     default: return NULL;
     }
 }
@@ -31,8 +35,7 @@ bool pkvi_mask_nothing(const pkvi_manager *m, const pkvi_mask_in *in, uint8_t *m
     return false;
 }
 
-/* Idle blocks leave the list when they are adopted, so they count like new ones. */
-static uint64_t count_idle(const pkv_pool *pool, const pkv_block *ids, uint64_t n)
+uint64_t pkvi_count_idle(const pkv_pool *pool, const pkv_block *ids, uint64_t n)
 {
     uint64_t idle = 0;
     for (uint64_t i = 0; i < n; i++) {
@@ -41,18 +44,21 @@ static uint64_t count_idle(const pkv_pool *pool, const pkv_block *ids, uint64_t 
     return idle;
 }
 
-uint64_t pkvi_manager_need(const pkvi_manager *m, const pkv_pool *pool, const pkvi_table *t,
-                           const pkvi_need *in)
+int64_t pkvi_manager_need(const pkvi_manager *m, const pkv_pool *pool, const pkvi_table *t,
+                          const pkvi_need *in)
 {
     if (m->rules->one_block) {
         return t->n == 0;
+    }
+    if (m->rules->state) {
+        return pkvi_state_need(m, pool, t, in);
     }
     uint64_t required = pkvi_ceil_div(in->tokens, m->span);
     if (in->admission && m->cap != 0) {
         required = pkvi_min(required, m->cap);
     }
     if (t->tracked) {
-        return required > t->n ? required - t->n : 0;
+        return required > t->n ? (int64_t)(required - t->n) : 0;
     }
     const uint64_t skipped = m->rules->skipped(m, in->total) / m->span;
     const uint64_t have = pkvi_max(skipped, in->n_hit + t->n);
@@ -60,7 +66,7 @@ uint64_t pkvi_manager_need(const pkvi_manager *m, const pkv_pool *pool, const pk
     const uint64_t passed = pkvi_min(skipped > t->n ? skipped - t->n : 0, in->n_hit);
     const bool shared_tail = in->n_hit > 0 && in->local % m->span != 0;
     const pkv_block *kept = in->n_hit > passed ? in->hit + passed : NULL;
-    return fresh + count_idle(pool, kept, in->n_hit - passed) + shared_tail;
+    return (int64_t)(fresh + pkvi_count_idle(pool, kept, in->n_hit - passed) + shared_tail);
 }
 
 void pkvi_manager_adopt(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t, const pkvi_need *in)
@@ -80,6 +86,10 @@ void pkvi_manager_adopt(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t, co
     t->n_keyed = t->n;
     t->tracked = true;
     t->dirty_from = 0;
+    if (kept > 0 && in->local % m->span != 0) { /* the last block is not full: others hold it too */
+        t->tail = (size_t)(in->local / m->span);
+        t->n_keyed = t->tail;
+    }
 }
 
 static void take_to(pkv_pool *pool, pkvi_table *t, uint64_t n)
@@ -109,8 +119,25 @@ uint64_t pkvi_manager_add_external(const pkvi_manager *m, pkv_pool *pool, pkvi_t
     return t->n - before;
 }
 
+void pkvi_table_copy_tail(pkv_pool *pool, pkvi_table *t)
+{
+    t->copy_src = t->ids[t->tail];
+    pkvi_pool_take(pool, 1, &t->ids[t->tail]);
+    pkvi_pool_share(pool, &t->ids[t->tail], 1); /* the copy itself holds both ends */
+    t->copy_dst = t->copied = t->ids[t->tail];
+    t->dirty_from = pkvi_min(t->dirty_from, t->tail);
+    t->tail = PKVI_NO_TAIL;
+}
+
 void pkvi_manager_grow(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t, uint64_t tokens)
 {
+    if (m->rules->state) {
+        pkvi_state_grow(m, pool, t, tokens);
+        return;
+    }
+    if (t->tail != PKVI_NO_TAIL) {
+        pkvi_table_copy_tail(pool, t);
+    }
     t->new_from = t->n;
     take_to(pool, t, m->rules->one_block ? 1 : pkvi_ceil_div(tokens, m->span));
 }
@@ -119,6 +146,10 @@ void pkvi_manager_remove_skipped(const pkvi_manager *m, pkv_pool *pool, pkvi_tab
                                  uint64_t processed, uint64_t n_prompt, pkv_block *scratch)
 {
     uint64_t from = 0, end = m->rules->skipped(m, processed) / m->span, n = 0;
+    if (m->rules->state) {
+        pkvi_state_remove_skipped(m, pool, t, processed, scratch);
+        return;
+    }
     if (m->rules->passed) {
         m->rules->passed(m, processed, n_prompt, &from, &end);
     }

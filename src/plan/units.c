@@ -157,6 +157,7 @@ static pkv_status several_groups(const pkvi_planner *p, const pkvi_worker *w, bo
     s->scheduler_block_size = scheduler;
     s->hash_block_size = unit;
     s->hit_alignment = partial ? unit : scheduler;
+    s->partial_hits = partial;
     return PKV_OK;
 }
 

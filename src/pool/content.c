@@ -7,6 +7,11 @@
 #include "base/error.h"
 #include "pool/pool_internal.h"
 
+const pkv_key *pkvi_pool_key(const pkv_pool *pool, pkv_block block)
+{
+    return &pool->entries[block].key;
+}
+
 static void tell_removed(pkv_pool *pool, const pkvi_entry_key *e)
 {
     const pkv_key *key = &e->key;
@@ -263,8 +268,14 @@ pkv_status pkv_pool_move_keys(pkv_pool *pool, pkv_block src, pkv_block dst)
                          ": it has some, or the pool does not cache",
                          dst, src);
     }
+    pkvi_pool_move_keys(pool, src, dst);
+    return PKV_OK;
+}
+
+void pkvi_pool_move_keys(pkv_pool *pool, pkv_block src, pkv_block dst)
+{
     if (pool->tokens[src] == 0) {
-        return PKV_OK;
+        return;
     }
     const pkvi_entry_key primary = pool->entries[src];
     (void)pkvi_index_remove(pool, src);
@@ -279,7 +290,6 @@ pkv_status pkv_pool_move_keys(pkv_pool *pool, pkv_block src, pkv_block dst)
         pool->entries[e].block = dst;
         pkvi_index_add(pool, e);
     }
-    return PKV_OK;
 }
 
 pkv_status pkv_pool_reset(pkv_pool *pool)

@@ -100,8 +100,14 @@ void pkvi_pool_release(pkv_pool *pool, const pkv_block *ids, uint64_t n);
 
 /* ---- content.c ---- */
 
+/* The primary key of a block that has one. */
+const pkv_key *pkvi_pool_key(const pkv_pool *pool, pkv_block block);
+
 /* Drops all keys of a block, with an event each if `tell`. */
 void pkvi_drop_keys(pkv_pool *pool, pkv_block block, bool tell);
+
+/* pkv_pool_move_keys() onto a block that has none. */
+void pkvi_pool_move_keys(pkv_pool *pool, pkv_block src, pkv_block dst);
 
 /* Tells the first n blocks of a prefix as stored, though nothing changes. */
 void pkvi_pool_report(pkv_pool *pool, const pkv_chain *chain, uint64_t n, uint64_t block_size,

@@ -1,26 +1,22 @@
-/* match.c  The three searches. */
+/* match.c  The searches. */
 #include "prefix/match.h"
 
 #include <string.h>
 
 #include "base/math.h"
 
-/* The key of a block is that of its last unit: keys chain, so it names the whole prefix. */
-static bool find_block(const pkvi_match *m, uint64_t block, pkv_block ids[])
-{
-    const uint64_t units = m->block_size / m->unit;
-    const uint64_t key = (block + 1) * units - 1;
-    return key < m->n_keys &&
-           pkv_pool_lookup(m->pool, &m->keys[key], m->groups, m->n_groups, ids) == PKV_OK;
-}
-
-/* Looks a block up into all tables; false: some group lacks it, and nothing is written. */
-static bool match_block(const pkvi_match *m, uint64_t block)
+/* Looks the content of the first `units` units up as entry `block` of all tables; false: some group
+ * lacks it, and nothing is written. Keys chain, so the last one names the whole prefix. */
+static bool match_units(const pkvi_match *m, uint64_t units, uint64_t block)
 {
     enum { FEW = 16 };
     pkv_block ids[FEW];
+    if (units > m->n_keys) {
+        return false;
+    }
+    const pkv_key *key = &m->keys[units - 1];
     if (m->n_groups <= FEW) {
-        if (!find_block(m, block, ids)) {
+        if (pkv_pool_lookup(m->pool, key, m->groups, m->n_groups, ids) != PKV_OK) {
             return false;
         }
         for (uint32_t g = 0; g < m->n_groups; g++) {
@@ -28,12 +24,9 @@ static bool match_block(const pkvi_match *m, uint64_t block)
         }
         return true;
     }
-    pkvi_match one = *m; /* many groups: first whether all have it, then again to keep it */
-    one.n_groups = 1;
-    for (int keep = 0; keep < 2; keep++) {
+    for (int keep = 0; keep < 2; keep++) { /* many: first whether all have it, then to keep it */
         for (uint32_t g = 0; g < m->n_groups; g++) {
-            one.groups = m->groups + g;
-            if (!find_block(&one, block, ids)) {
+            if (pkv_pool_lookup(m->pool, key, m->groups + g, 1, ids) != PKV_OK) {
                 return false;
             }
             if (keep) {
@@ -44,25 +37,28 @@ static bool match_block(const pkvi_match *m, uint64_t block)
     return true;
 }
 
-/* The finest boundary inside the block after `blocks` whole ones that is cached, in units of the
- * alignment; only where hits may end inside a block. */
+static bool match_block(const pkvi_match *m, uint64_t block)
+{
+    return match_units(m, (block + 1) * (m->block_size / m->unit), block);
+}
+
+/* Whether hits may end inside a block; the alignment is then the unit. */
+static bool is_fine(const pkvi_match *m)
+{
+    return m->alignment < m->block_size && m->block_size % m->alignment == 0;
+}
+
+/* The furthest boundary inside the block after `blocks` whole ones that is cached, in units of the
+ * alignment; 0: none. */
 static uint64_t match_inside(const pkvi_match *m, uint64_t blocks, uint64_t max_tokens)
 {
     const uint64_t scale = m->block_size / m->alignment;
     const uint64_t first = blocks * scale;
     uint64_t at = pkvi_min(pkvi_min(first + scale - 1, max_tokens / m->alignment), m->n_keys);
-    for (; at > first; at--) {
-        pkvi_match fine = *m;
-        bool all = true;
-        for (uint32_t g = 0; g < m->n_groups && all; g++) {
-            all = pkv_pool_lookup(m->pool, &m->keys[at - 1], m->groups + g, 1,
-                                  &fine.tables[g][blocks]) == PKV_OK;
-        }
-        if (all) {
-            return at;
-        }
+    while (at > first && !match_units(m, at, blocks)) {
+        at--;
     }
-    return 0;
+    return at > first ? at : 0;
 }
 
 uint64_t pkvi_match_full(const pkvi_match *m, uint64_t max_tokens, uint64_t *n_blocks)
@@ -73,7 +69,7 @@ uint64_t pkvi_match_full(const pkvi_match *m, uint64_t max_tokens, uint64_t *n_b
         blocks++;
     }
     uint64_t hit = blocks * m->block_size;
-    if (m->alignment < m->block_size && m->block_size % m->alignment == 0) {
+    if (is_fine(m)) {
         const uint64_t inside = match_inside(m, blocks, max_tokens);
         hit = inside > 0 ? inside * m->alignment : hit;
     }
@@ -98,6 +94,25 @@ uint64_t pkvi_match_chunk(const pkvi_match *m, uint64_t first_block, uint64_t ma
     }
     *n_blocks = blocks;
     return blocks * m->block_size;
+}
+
+uint64_t pkvi_match_state(const pkvi_match *m, uint64_t max_tokens, uint64_t *n_blocks)
+{
+    const uint64_t step = is_fine(m) ? m->alignment : m->block_size;
+    for (uint64_t i = pkvi_min(max_tokens / step, m->n_keys * m->unit / step); i > 0; i--) {
+        const uint64_t tokens = i * step, block = pkvi_ceil_div(tokens, m->block_size) - 1;
+        if ((!is_fine(m) && tokens % m->alignment != 0) ||
+            !match_units(m, tokens / m->unit, block)) {
+            continue;
+        }
+        for (uint32_t g = 0; g < m->n_groups; g++) {
+            memset(m->tables[g], 0, (size_t)block * sizeof(pkv_block));
+        }
+        *n_blocks = block + 1;
+        return tokens;
+    }
+    *n_blocks = 0;
+    return 0;
 }
 
 uint64_t pkvi_window_blocks(uint64_t window, uint64_t block_size, bool drop)

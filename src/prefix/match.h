@@ -33,6 +33,9 @@ uint64_t pkvi_match_chunk(const pkvi_match *m, uint64_t first_block, uint64_t ma
 uint64_t pkvi_match_window(const pkvi_match *m, uint64_t window, uint64_t max_tokens,
                            uint64_t *n_blocks);
 
+/* Recurrent states: from the right, the last one; one block is all that a hit needs. */
+uint64_t pkvi_match_state(const pkvi_match *m, uint64_t max_tokens, uint64_t *n_blocks);
+
 /* Blocks that a hit needs in a row. */
 uint64_t pkvi_window_blocks(uint64_t window, uint64_t block_size, bool drop);
 

@@ -91,18 +91,12 @@ static size_t shared_tail(const pkv_seq *seq, uint32_t g)
     return pkvi_may_write(seq, t->ids[at]) ? PKVI_NO_TAIL : (size_t)at;
 }
 
-static void copy_tail(pkv_seq *seq, uint32_t g, size_t at)
+/* The copy of a tail is told, and its ends stay until it has run. */
+static void tell_copy(pkv_cache *c, const pkvi_table *t)
 {
-    pkv_cache *c = seq->cache;
-    pkvi_table *t = &seq->tables[g];
-    const pkv_block src = t->ids[at];
-    pkvi_pool_take(c->pool, 1, &t->ids[at]);
-    pkvi_pool_share(c->pool, &t->ids[at], 1); /* the copy itself holds both ends */
-    t->copied = t->ids[at];
-    t->dirty_from = pkvi_min(t->dirty_from, at);
-    c->copies.at[c->copies.n++] = (pkv_block_copy){src, t->ids[at]};
-    c->pins.at[c->pins.n++] = src;
-    c->pins.at[c->pins.n++] = t->ids[at];
+    c->copies.at[c->copies.n++] = (pkv_block_copy){t->copy_src, t->copy_dst};
+    c->pins.at[c->pins.n++] = t->copy_src;
+    c->pins.at[c->pins.n++] = t->copy_dst;
 }
 
 /* ---- room ---- */
@@ -110,22 +104,33 @@ static void copy_tail(pkv_seq *seq, uint32_t g, size_t at)
 /* Tokens that need a slot in a group. */
 static uint64_t tokens_of(const pkv_seq *seq, uint32_t g, uint64_t tokens, uint64_t encoder)
 {
-    return seq->cache->managers[g].rules->encoder ? encoder : tokens;
+    const pkvi_manager *m = &seq->cache->managers[g];
+    if (m->rules->encoder) {
+        return m->spec.kind == PKV_KIND_CROSS ? encoder : 0;
+    }
+    return tokens + m->spare;
 }
 
-static bool reserve_group(pkv_seq *seq, uint32_t g, uint64_t tokens)
+static bool reserve_group(pkv_seq *seq, uint32_t g, uint64_t tokens, bool hit_inside)
 {
     pkv_cache *c = seq->cache;
     pkvi_table *t = &seq->tables[g];
-    const uint64_t blocks = pkvi_max(pkvi_ceil_div(tokens, c->managers[g].span), t->n) + 1;
+    const uint64_t scratch = c->managers[g].spec.num_speculative_blocks;
+    const uint64_t blocks =
+        pkvi_max(pkvi_ceil_div(tokens, c->managers[g].span) + scratch, t->n) + 1;
     void *ids = pkvi_array_grown(&c->alloc, t->ids, &t->capacity, (size_t)blocks, sizeof *t->ids);
     if (!ids) {
         return false;
     }
     t->ids = ids;
     const size_t added = (size_t)blocks - t->n + 1;
-    t->tail = shared_tail(seq, g);
-    if (t->tail != PKVI_NO_TAIL) {
+    if (c->managers[g].rules->state && !pkvi_reserve_states(seq, g, (size_t)blocks)) {
+        return false;
+    }
+    if (!c->managers[g].rules->state) {
+        t->tail = shared_tail(seq, g);
+    }
+    if (t->tail != PKVI_NO_TAIL || hit_inside) {
         void *fresh =
             pkvi_array_grown(&c->alloc, t->fresh, &t->fresh_capacity, added, sizeof *t->fresh);
         if (!fresh) {
@@ -137,12 +142,13 @@ static bool reserve_group(pkv_seq *seq, uint32_t g, uint64_t tokens)
            pkvi_block_list_reserve(&c->alloc, &c->scratch, (size_t)blocks);
 }
 
-static bool reserve_all(pkv_seq *seq, uint64_t tokens, uint64_t encoder)
+static bool reserve_all(pkv_seq *seq, uint64_t tokens, const pkvi_slots_wanted *r)
 {
     pkv_cache *c = seq->cache;
     size_t zero = c->told_zero.n;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        if (!reserve_group(seq, g, tokens_of(seq, g, tokens, encoder))) {
+        const bool hit_inside = r->use_cached && r->local % c->managers[g].span != 0;
+        if (!reserve_group(seq, g, tokens_of(seq, g, tokens, r->encoder), hit_inside)) {
             return false;
         }
         zero += c->zero[g].capacity;
@@ -159,7 +165,10 @@ static pkvi_need need_of(const pkv_seq *seq, uint32_t g, const pkvi_slots_wanted
                          uint64_t tokens, bool admission)
 {
     const pkv_cache *c = seq->cache;
+    const uint64_t resumed = pkvi_max(seq->n_prompt, seq->tokens.n - 1);
     return (pkvi_need){.tokens = tokens_of(seq, g, tokens, r->encoder),
+                       .main = pkvi_min(r->main, tokens),
+                       .prefill_end = c->retention == 0 ? resumed : 0,
                        .total = r->total,
                        .local = r->local,
                        .hit = r->use_cached ? c->hit[g].at : NULL,
@@ -167,17 +176,36 @@ static pkvi_need need_of(const pkv_seq *seq, uint32_t g, const pkvi_slots_wanted
                        .admission = admission};
 }
 
-static uint64_t count_needed(const pkv_seq *seq, const pkvi_slots_wanted *r, uint64_t tokens,
-                             bool admission)
+/* Blocks that are asked for over all groups. What one group lends, counting less than nothing,
+ * helps the rule but not the list: where it would not do, the larger number is the answer. */
+static uint64_t count_needed(pkv_seq *seq, const pkvi_slots_wanted *r, uint64_t tokens,
+                             bool admission, uint64_t left_for_others)
 {
     const pkv_cache *c = seq->cache;
-    uint64_t needed = 0;
+    int64_t rule = 0, taken = 0;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        const pkvi_manager *m = &c->managers[g];
+        pkvi_table *t = &seq->tables[g];
         const pkvi_need in = need_of(seq, g, r, tokens, admission);
-        needed += pkvi_manager_need(&c->managers[g], c->pool, &seq->tables[g], &in);
-        needed += seq->tables[g].tail != PKVI_NO_TAIL;
+        if (m->rules->state && in.n_hit > 0 &&
+            pkvi_keyed_in_this_step(c, g, in.hit[in.n_hit - 1])) {
+            rule += (int64_t)c->info.n_blocks + 1; /* not in this step */
+            taken += (int64_t)c->info.n_blocks + 1;
+            continue;
+        }
+        int64_t n = pkvi_manager_need(m, c->pool, t, &in);
+        n += !m->rules->state && t->tail != PKVI_NO_TAIL;
+        if (m->rules->state && !admission) {
+            pkvi_state_plan_checkpoint(m, c->pool, t, &in);
+        }
+        rule += n;
+        taken += n > 0 ? n : 0;
+        taken += m->rules->state && r->total > r->local; /* the rule leaves out where a load ends */
     }
-    return needed;
+    rule += (int64_t)left_for_others;
+    const uint64_t asked = rule > 0 ? (uint64_t)rule : 0;
+    return (uint64_t)taken > pkv_pool_free_count(c->pool) ? pkvi_max(asked, (uint64_t)taken)
+                                                          : asked;
 }
 
 /* ---- the change ---- */
@@ -227,16 +255,23 @@ static void adopt(pkv_seq *seq, const pkv_allocate_params *p, const pkvi_slots_w
     }
 }
 
-static void grow(pkv_seq *seq, uint64_t tokens, uint64_t encoder)
+static void grow(pkv_seq *seq, uint64_t tokens, uint64_t main, uint64_t encoder)
 {
     pkv_cache *c = seq->cache;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         pkvi_table *t = &seq->tables[g];
-        if (t->tail != PKVI_NO_TAIL) {
-            copy_tail(seq, g, t->tail);
+        const bool state = c->managers[g].rules->state;
+        pkvi_manager_grow(&c->managers[g], c->pool, t,
+                          state ? main : tokens_of(seq, g, tokens, encoder));
+        if (t->copy_dst != 0) {
+            tell_copy(c, t);
+        }
+        if (t->key_moved) {
+            pkvi_note_moved_key(seq, g);
+        }
+        if (t->copied != 0 && !state) {
             note_zero(c, g, &t->copied, 1);
         }
-        pkvi_manager_grow(&c->managers[g], c->pool, t, tokens_of(seq, g, tokens, encoder));
         note_zero(c, g, t->ids + t->new_from, t->n - t->new_from);
         if (t->copied != 0) {
             t->fresh[0] = t->copied;
@@ -285,28 +320,35 @@ static pkv_status allocate(pkv_seq *seq, const pkv_allocate_params *p, const pkv
     pkv_cache *c = seq->cache;
     const uint64_t most = c->info.max_model_len, free = pkv_pool_free_count(c->pool);
     const uint64_t watermark = p->others_scheduled && seq->waiting ? c->watermark : 0;
-    const uint64_t slots = pkvi_min(r->total + p->new_tokens + p->lookahead, most);
-    if (!reserve_all(seq, pkvi_max(slots, seq->tokens.n), r->encoder)) {
+    const uint64_t slots = pkvi_min(r->main + p->lookahead, most);
+    if (!reserve_all(seq, pkvi_max(slots, seq->tokens.n), r)) {
         return pkvi_fail(PKV_E_NOMEM, "pkv_seq_allocate: out of memory for tables");
     }
     if (p->full_sequence_must_fit) {
-        const uint64_t whole = count_needed(seq, r, pkvi_min(seq->tokens.n, most), true);
-        if (whole + watermark > free) {
-            return refuse(c, whole + watermark, out);
+        pkvi_slots_wanted all = *r;
+        all.main = pkvi_min(seq->tokens.n, most);
+        const uint64_t whole = count_needed(seq, &all, all.main, true, watermark);
+        if (whole > free) {
+            return refuse(c, whole, out);
         }
     }
-    const uint64_t processed = r->total > p->in_flight_tokens ? r->total - p->in_flight_tokens : 0;
-    for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        pkvi_manager_remove_skipped(&c->managers[g], c->pool, &seq->tables[g], processed,
-                                    seq->n_prompt, c->scratch.at);
-    }
-    const uint64_t needed = count_needed(seq, r, slots, false) + watermark + p->reserved_blocks;
+    pkvi_remove_skipped(seq, r->total > p->in_flight_tokens ? r->total - p->in_flight_tokens : 0);
+    const uint64_t needed = count_needed(seq, r, slots, false, watermark + p->reserved_blocks);
     if (needed > pkv_pool_free_count(c->pool)) {
         return refuse(c, needed, out);
     }
     adopt(seq, p, r);
-    grow(seq, slots, r->encoder);
+    grow(seq, slots, r->main, r->encoder);
     return PKV_OK;
+}
+
+void pkvi_remove_skipped(pkv_seq *seq, uint64_t processed)
+{
+    pkv_cache *c = seq->cache;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        pkvi_manager_remove_skipped(&c->managers[g], c->pool, &seq->tables[g], processed,
+                                    seq->n_prompt, c->scratch.at);
+    }
 }
 
 void pkvi_begin_changes(pkv_seq *seq)
@@ -315,7 +357,8 @@ void pkvi_begin_changes(pkv_seq *seq)
     for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
         pkvi_table *t = &seq->tables[g];
         t->new_from = t->n;
-        t->copied = 0;
+        t->copied = t->copy_src = t->copy_dst = 0;
+        t->key_moved = false;
         if (new_step) {
             t->dirty_from = seq->last_step == PKVI_NEVER_SHOWN ? 0 : t->n;
         }
@@ -357,21 +400,26 @@ pkv_status pkvi_allocate(pkv_seq *seq, const pkv_allocate_params *p, pkv_allocat
                            .use_cached = use_cached,
                            .encoder = p->encoder_tokens};
     r.total = pkvi_min(r.local + p->external_tokens, c->info.max_model_len);
+    r.main = r.total + p->new_tokens;
+    const size_t offers = c->offers.n;
+    seq->in_flight = p->in_flight_tokens;
     pkvi_begin_changes(seq);
     PKVI_RETURN_IF(allocate(seq, p, &r, out));
     if (use_cached) {
         count_lookup(seq, hit.tokens);
     }
+    const uint64_t before = seq->computed;
     seq->live = true;
     seq->waiting = seq->waiting && p->delay_caching;
     seq->computed += hit.tokens + p->external_tokens + p->new_tokens;
     pkvi_move_first(seq, r.total);
     tell_zero(c);
     out->cached_tokens = hit.tokens;
-    if (p->delay_caching) {
-        return PKV_OK;
+    if (!p->delay_caching) {
+        PKVI_RETURN_IF(pkvi_key_blocks(seq, pkvi_min(r.main, seq->tokens.n), before));
     }
-    return pkvi_key_blocks(seq, pkvi_min(r.total + p->new_tokens, seq->tokens.n));
+    pkvi_sort_offers(c, offers);
+    return PKV_OK;
 }
 
 void pkvi_begin_result(pkv_cache *c)

@@ -8,6 +8,7 @@
 typedef struct pkvi_slots_wanted {
     uint64_t local;   /* computed here, with the hit */
     uint64_t total;   /* and with external tokens */
+    uint64_t main;    /* and with the new ones, but no lookahead */
     uint64_t encoder; /* tokens of the encoder, for cross attention */
     bool use_cached;
 } pkvi_slots_wanted;

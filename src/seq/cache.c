@@ -52,29 +52,34 @@ static pkv_status check_plan(const pkv_plan *plan)
     for (uint32_t g = 0; g < worker->n_groups; g++) {
         const pkv_group *group = pkv_plan_group_at(plan, 0, g);
         const pkv_spec *spec = group->classes[0].spec;
-        if (group->role != PKV_GROUP_DEFAULT || !pkvi_rules_of(spec->kind) ||
-            spec->bounded_replay) {
-            return pkvi_fail(
-                PKV_E_UNSUPPORTED, "pkv_cache_create: group %" PRIu32 ": %s%s is not managed yet",
-                g, pkv_kind_name(spec->kind), spec->bounded_replay ? " with bounded_replay" : "");
+        if (group->role != PKV_GROUP_DEFAULT || !pkvi_rules_of(spec)) {
+            return pkvi_fail(PKV_E_UNSUPPORTED,
+                             "pkv_cache_create: group %" PRIu32 ": %s is not managed yet", g,
+                             pkv_kind_name(spec->kind));
+        }
+        if (spec->kind == PKV_KIND_SINK_FULL && spec->sink_len % spec->block_size != 0) {
+            return pkvi_fail(PKV_E_ASSERT,
+                             "pkv_cache_create: group %" PRIu32 ": sink_len %" PRIu64
+                             " is no multiple of its block of %" PRIu64,
+                             g, spec->sink_len, spec->block_size);
         }
     }
     return PKV_OK;
 }
 
 /* Rules that only a cache with prefixes has. */
-static pkv_status check_caching(const pkv_cache *c, const pkv_plan *plan)
+static pkv_status check_caching(pkv_cache *c, const pkv_plan *plan)
 {
     const pkv_plan_summary *s = pkv_plan_get_summary(plan);
     bool flagged = s->drops_draft_block;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         const pkvi_manager *m = &c->managers[g];
         flagged |= pkv_plan_group_at(plan, 0, g)->is_eagle != 0;
-        if (c->info.caching && m->cacheable && c->info.hit_alignment < m->span) {
-            return pkvi_fail(PKV_E_UNSUPPORTED, /* the shared tail would have to be copied */
-                             "pkv_cache_create: hits of %" PRIu64
-                             " tokens inside blocks of %" PRIu64 " are not managed yet",
-                             c->info.hit_alignment, m->span);
+        if (c->info.caching && m->rules->recurrent && !m->rules->state) {
+            return pkvi_fail(PKV_E_ASSERT,
+                             "pkv_cache_create: group %" PRIu32
+                             ": prefix caching needs recurrent states that are kept (align)",
+                             g);
         }
         if (c->info.caching && m->rules->aligned && (m->drop || m->span != c->info.hit_alignment)) {
             return pkvi_fail(PKV_E_ASSERT,
@@ -89,6 +94,7 @@ static pkv_status check_caching(const pkv_cache *c, const pkv_plan *plan)
                              pkv_kind_name(m->spec.kind), c->dcp);
         }
     }
+    c->keys_junctions = c->shared_prefix_checkpoint && flagged && c->fine && c->unfinished == 0;
     if (c->info.caching && c->hybrid && c->n_lookups == 0) {
         return pkvi_fail(PKV_E_ASSERT, "pkv_cache_create: no group can be found by a prefix");
     }
@@ -103,39 +109,55 @@ static pkv_status check_caching(const pkv_cache *c, const pkv_plan *plan)
 
 /* ---- managers ---- */
 
+/* What others read of a group. spec: the plan's. */
+static pkv_status describe_group(const pkvi_manager *m, const pkv_spec *spec,
+                                 const pkv_limits *limits, pkv_cache_group *out)
+{
+    uint64_t width, align;
+    PKVI_RETURN_IF(pkv_spec_max_blocks(spec, limits, limits->max_model_len, &width));
+    if (pkv_spec_table_alignment(spec, &align) == PKV_OK) {
+        const uint64_t unit = align / pkvi_gcd(align, spec->block_size);
+        width = pkvi_ceil_div(width, unit) * unit;
+    }
+    *out = (pkv_cache_group){.event_kind = pkv_spec_event_kind(spec),
+                             .block_size = spec->block_size,
+                             .span = m->span,
+                             .window = pkvi_is(spec, PKVI_IS_SLIDING) ? m->window : 0,
+                             .table_width = width,
+                             .kind = spec->kind};
+    return PKV_OK;
+}
+
 static pkv_status init_manager(pkv_cache *c, const pkv_plan *plan, uint32_t g)
 {
     const pkv_limits *limits = pkv_plan_get_limits(plan);
+    const pkv_spec *spec = pkv_plan_group_at(plan, 0, g)->classes[0].spec;
     pkvi_manager *m = &c->managers[g];
-    uint64_t width, align;
-    m->spec = *pkv_plan_group_at(plan, 0, g)->classes[0].spec;
+    m->spec = *spec;
     m->spec.cache_dtype = m->spec.model_version = m->spec.mamba_type = NULL; /* the plan's */
     m->spec.states = NULL;
-    m->rules = pkvi_rules_of(m->spec.kind);
+    m->rules = pkvi_rules_of(&m->spec);
     m->window = m->spec.kind == PKV_KIND_CHUNKED_LOCAL ? m->spec.attention_chunk_size
                 : m->spec.kind == PKV_KIND_RSWA        ? m->spec.rswa_window
                                                        : m->spec.sliding_window;
     m->cacheable = pkv_spec_prefix_cacheable(&m->spec);
-    m->zeroed = pkv_plan_get_summary(plan)->zeroing && m->spec.kind != PKV_KIND_CIRCULAR_BUFFER;
+    m->zeroed = pkv_plan_get_summary(plan)->zeroing && m->spec.kind != PKV_KIND_CIRCULAR_BUFFER &&
+                !m->rules->recurrent;
+    m->hit_alignment = c->info.hit_alignment;
+    m->drop_checkpoint = pkv_plan_get_summary(plan)->drops_draft_block;
     if (!pkvi_mul(m->spec.block_size, m->spec.dcp_sharded ? limits->dcp : 1, &m->span)) {
         return pkvi_fail(PKV_E_OVERFLOW,
                          "pkv_cache_create: group %" PRIu32 ": its block over all ranks", g);
     }
-    if (pkv_spec_admission_cap(&m->spec, limits, &m->cap) != PKV_OK) {
+    if (m->rules->recurrent && !m->rules->state &&
+        !pkvi_mul(m->span, m->spec.num_speculative_blocks, &m->spare)) {
+        return pkvi_fail(PKV_E_OVERFLOW, "pkv_cache_create: group %" PRIu32 ": scratch blocks", g);
+    }
+    c->recurrent |= m->rules->state;
+    if (pkv_spec_admission_cap(spec, limits, &m->cap) != PKV_OK) {
         m->cap = 0;
     }
-    PKVI_RETURN_IF(pkv_spec_max_blocks(&m->spec, limits, limits->max_model_len, &width));
-    if (pkv_spec_table_alignment(&m->spec, &align) == PKV_OK) {
-        const uint64_t unit = align / pkvi_gcd(align, m->spec.block_size);
-        width = pkvi_ceil_div(width, unit) * unit;
-    }
-    c->groups[g] = (pkv_cache_group){.event_kind = pkv_spec_event_kind(&m->spec),
-                                     .block_size = m->spec.block_size,
-                                     .span = m->span,
-                                     .window = pkvi_is(&m->spec, PKVI_IS_SLIDING) ? m->window : 0,
-                                     .table_width = width,
-                                     .kind = m->spec.kind};
-    return PKV_OK;
+    return describe_group(m, spec, limits, &c->groups[g]);
 }
 
 /* Groups of one spec are looked up together, and the drop of one is the drop of all. */
@@ -190,9 +212,11 @@ static pkv_status init_groups(pkv_cache *c, const pkv_plan *plan)
     c->groups = pkvi_arena_get(&c->arena, n, sizeof *c->groups);
     c->hit = pkvi_arena_get(&c->arena, n, sizeof *c->hit);
     c->zero = pkvi_arena_get(&c->arena, n, sizeof *c->zero);
+    c->keyed_now = pkvi_arena_get(&c->arena, n, sizeof *c->keyed_now);
     c->hit_tables = pkvi_arena_get(&c->arena, n, sizeof *c->hit_tables);
     bool *drops = pkvi_arena_get(&c->arena, n, sizeof *drops);
-    if (!c->managers || !c->groups || !c->hit || !c->zero || !c->hit_tables || !drops) {
+    if (!c->managers || !c->groups || !c->hit || !c->zero || !c->keyed_now || !c->hit_tables ||
+        !drops) {
         return no_memory();
     }
     for (uint32_t g = 0; g < n; g++) {
@@ -204,6 +228,7 @@ static pkv_status init_groups(pkv_cache *c, const pkv_plan *plan)
         drops[g] = true; /* nobody says which group is the drafter's: all may be */
     }
     c->any_drop = dropping;
+    c->fine = pkv_plan_get_summary(plan)->partial_hits;
     return init_lookups(c, plan, drops);
 }
 
@@ -218,6 +243,10 @@ static uint64_t longest_table(const pkv_cache *c)
     return most;
 }
 
+/* A block has the key of its end, and those of the ends of prompts and of shared prefixes that its
+ * owner saw inside it. */
+enum { MOST_KEYS = 4 };
+
 static pkv_status create_pool(pkv_cache *c, const pkv_cache_params *params)
 {
     pkv_pool_params p;
@@ -226,8 +255,9 @@ static pkv_status create_pool(pkv_cache *c, const pkv_cache_params *params)
     p.n_blocks = c->info.n_blocks;
     p.unit = c->info.unit;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        if (c->managers[g].rules->full) {
-            p.units_per_block = pkvi_max(p.units_per_block, c->managers[g].span / c->info.unit);
+        const uint64_t units = c->managers[g].span / c->info.unit;
+        if (c->managers[g].rules->full || c->managers[g].rules->state) {
+            p.units_per_block = pkvi_max(p.units_per_block, pkvi_min(units, MOST_KEYS));
         }
     }
     p.lookahead = c->hash_lookahead;
@@ -280,6 +310,8 @@ static void read_plan(pkv_cache *c, const pkv_cache_params *params)
     c->draft_content = s->prefill_lookahead > 0;
     c->unfinished = s->prefill_lookahead > 1 ? s->prefill_lookahead - 1 : 0;
     c->retention = pkv_plan_retention_interval(params->plan);
+    c->has_mamba = pkv_plan_worker_at(params->plan, 0)->has_mamba;
+    c->shared_prefix_checkpoint = params->shared_prefix_checkpoint;
     c->watermark = (uint64_t)(params->watermark * (double)s->num_blocks);
 }
 
@@ -342,7 +374,9 @@ void pkv_cache_destroy(pkv_cache *cache)
     while (cache->first) {
         pkvi_seq_free(cache->first);
     }
-    for (uint32_t g = 0; cache->hit && cache->zero && g < cache->info.n_groups; g++) {
+    for (uint32_t g = 0; cache->hit && cache->zero && cache->keyed_now && g < cache->info.n_groups;
+         g++) {
+        pkvi_key_list_free(&cache->alloc, &cache->keyed_now[g]);
         pkvi_block_list_free(&cache->alloc, &cache->hit[g]);
         pkvi_block_list_free(&cache->alloc, &cache->zero[g]);
     }
@@ -353,6 +387,8 @@ void pkv_cache_destroy(pkv_cache *cache)
     pkvi_size_list_free(&cache->alloc, &cache->deferred_ends);
     pkvi_copy_list_free(&cache->alloc, &cache->copies);
     pkvi_byte_list_free(&cache->alloc, &cache->mask);
+    pkvi_offer_list_free(&cache->alloc, &cache->offers);
+    pkvi_offer_list_free(&cache->alloc, &cache->last_offers);
     pkv_pool_destroy(cache->pool);
     pkv_hasher_destroy(cache->hasher);
     pkvi_arena arena = cache->arena; /* the cache lies in it */
@@ -382,6 +418,7 @@ void pkv_cache_step(pkv_cache *cache)
     pkvi_pool_release(cache->pool, cache->pins.at, cache->pins.n);
     cache->pins.n = 0;
     pkvi_release_deferred(cache);
+    pkvi_begin_state_step(cache);
     cache->steps++;
 }
 

@@ -17,6 +17,7 @@ PKVI_DEFINE_LIST(pkvi_byte_list, uint8_t)
 PKVI_DEFINE_LIST(pkvi_token_list, int32_t)
 PKVI_DEFINE_LIST(pkvi_key_list, pkv_key)
 PKVI_DEFINE_LIST(pkvi_size_list, size_t)
+PKVI_DEFINE_LIST(pkvi_offer_list, pkv_state_offer)
 
 /* Cacheable groups of one spec, looked up together. */
 typedef struct pkvi_lookup_group {
@@ -43,6 +44,11 @@ struct pkv_cache {
     uint32_t dcp;
     uint64_t hash_lookahead, unfinished; /* tokens at the end whose content may still change */
     bool draft_content;                  /* some content depends on tokens that come later */
+    bool fine;                           /* hits may end inside a block */
+    bool shared_prefix_checkpoint,
+        keys_junctions; /* recurrent states are kept where a shared prefix ends */
+    bool recurrent;     /* some group keeps states */
+    bool has_mamba;     /* on any worker */
     uint64_t retention;
     uint64_t watermark; /* blocks */
 
@@ -55,6 +61,9 @@ struct pkv_cache {
     pkvi_size_list deferred_ends; /* end of each close in it: one release each */
     pkvi_copy_list copies;
     pkvi_byte_list mask;
+    pkvi_key_list *keyed_now;    /* [n_groups] of recurrent groups, in this step */
+    pkvi_offer_list offers;      /* recurrent states that were keyed in this step */
+    pkvi_offer_list last_offers; /* of a request that has finished */
 
     pkv_seq *first; /* open sequences */
     pkv_cache_stats stats;
@@ -80,7 +89,8 @@ struct pkv_seq {
     uint64_t n_prompt, computed;
     uint64_t first; /* position that the last allocate computes first: rows begin there */
     uint64_t shared_prefix, n_preemptions, lora_id;
-    uint64_t last_step;             /* of the cache, in which the tables last changed; or: */
+    uint64_t in_flight; /* tokens of earlier steps that still ran, as the last allocate said */
+    uint64_t last_step; /* of the cache, in which the tables last changed; or: */
 #define PKVI_NEVER_SHOWN UINT64_MAX /* a fork whose rows nobody has seen */
     uint64_t mark;                  /* of the last batch that named it */
     bool has_lora_id, skip_lookup, report_reused, live, waiting;
@@ -105,16 +115,36 @@ void pkvi_begin_changes(pkv_seq *seq);
  * rows. */
 void pkvi_move_first(pkv_seq *seq, uint64_t first);
 
+/* Releases in all groups what so many processed tokens never look at again. */
+void pkvi_remove_skipped(pkv_seq *seq, uint64_t processed);
+
 /* ---- lookup.c ---- */
 /* Longest hit of a sequence; writes cache->hit. Never fails: open made room. */
 void pkvi_find_hit(pkv_seq *seq, pkv_hit *out);
 
 /* ---- keying.c ---- */
 pkv_chain pkvi_chain_of(const pkv_seq *seq);
-/* Keys what is whole among the first so many tokens. */
-pkv_status pkvi_key_blocks(pkv_seq *seq, uint64_t tokens);
+/* Keys what is whole among the first so many tokens; computed_before: tokens that were computed
+ * before this step. */
+pkv_status pkvi_key_blocks(pkv_seq *seq, uint64_t tokens, uint64_t computed_before);
 /* Tells the blocks of the last hit as stored. */
 void pkvi_report_hit(pkv_seq *seq);
+
+/* ---- states.c ---- */
+/* Whether what the block is keyed for is written by the step that is being put together. */
+bool pkvi_keyed_in_this_step(const pkv_cache *cache, uint32_t group, pkv_block block);
+/* Room to note that so many blocks are keyed. */
+bool pkvi_reserve_states(pkv_seq *seq, uint32_t group, size_t n_blocks);
+/* The key of a tail has moved to its copy. */
+void pkvi_note_moved_key(pkv_seq *seq, uint32_t group);
+/* Keys a state inside a block, and offers those of whole blocks that were keyed since
+ * keyed_before. */
+pkv_status pkvi_key_states(pkv_seq *seq, uint32_t group, uint64_t tokens, uint64_t keyed_before,
+                           uint64_t computed_before);
+void pkvi_drop_offers(pkv_seq *seq);
+/* Puts the offers from this one on in the order of groups. */
+void pkvi_sort_offers(pkv_cache *cache, size_t from);
+void pkvi_begin_state_step(pkv_cache *cache);
 
 /* ---- seq.c ---- */
 /* Tokens whose blocks are keyed, over the groups the most. */

@@ -21,8 +21,10 @@ static void forget_table(pkvi_table *t)
     t->n = t->new_from = 0;
     t->n_keyed = 0;
     t->tracked = false;
-    t->copied = 0;
+    t->copied = t->copy_src = t->copy_dst = 0;
     t->dirty_from = 0;
+    t->tail = PKVI_NO_TAIL;
+    t->running = (pkvi_running){.last = PKVI_NO_TAIL};
 }
 
 void pkvi_release_tables(pkv_seq *seq)
@@ -34,6 +36,7 @@ void pkvi_release_tables(pkv_seq *seq)
         pkvi_pool_release(c->pool, t->ids, t->n); /* null blocks are passed over */
         forget_table(t);
     }
+    pkvi_drop_offers(seq);
     seq->live = seq->forked = false;
 }
 
@@ -80,6 +83,7 @@ static pkv_status defer_tables(pkv_seq *seq)
         }
     }
     c->deferred_ends.at[c->deferred_ends.n++] = c->deferred.n;
+    pkvi_drop_offers(seq);
     return PKV_OK;
 }
 

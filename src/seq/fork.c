@@ -75,7 +75,8 @@ pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out)
     }
     for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
         const pkvi_manager *m = &seq->cache->managers[g];
-        if (m->rules->one_block || m->rules->encoder) { /* written all the time, or not by tokens */
+        if (m->rules->one_block || m->rules->encoder ||
+            m->rules->recurrent) { /* written all the time, or not by tokens */
             return pkvi_fail(PKV_E_UNSUPPORTED, "pkv_seq_fork: group %" PRIu32 " is of kind %s", g,
                              pkv_kind_name(m->spec.kind));
         }

@@ -48,9 +48,10 @@ static uint64_t cacheable_tokens(const pkv_cache *c, const pkvi_manager *m, uint
     if (!c->hybrid) {
         return final;
     }
-    const uint64_t aligned = tokens / block * block;
+    const uint64_t aligned = c->fine ? tokens : tokens / block * block;
     if (m->drop && aligned > 0) {
-        return pkvi_min(final, final / block * block + m->span);
+        const uint64_t end = c->fine ? final : final / block * block;
+        return pkvi_min(final, end + m->span);
     }
     return aligned;
 }
@@ -99,14 +100,23 @@ static pkv_status key_prompt_tail(pkv_seq *seq, uint32_t g, uint64_t tokens)
     return pkv_pool_cache_partial(c->pool, &chain, t->ids[boundary / m->span], boundary, g, false);
 }
 
-pkv_status pkvi_key_blocks(pkv_seq *seq, uint64_t tokens)
+static pkv_status key_group(pkv_seq *seq, uint32_t g, uint64_t tokens, uint64_t computed_before)
+{
+    const pkvi_manager *m = &seq->cache->managers[g];
+    const pkvi_table *t = &seq->tables[g];
+    const uint64_t keyed_before = t->tracked ? t->n_keyed : 0;
+    PKVI_RETURN_IF(key_whole(seq, g, tokens));
+    return m->rules->state ? pkvi_key_states(seq, g, tokens, keyed_before, computed_before)
+                           : key_prompt_tail(seq, g, tokens);
+}
+
+pkv_status pkvi_key_blocks(pkv_seq *seq, uint64_t tokens, uint64_t computed_before)
 {
     const pkv_cache *c = seq->cache;
     for (uint32_t g = 0; c->info.caching && g < c->info.n_groups; g++) {
         if (c->managers[g].cacheable) {
             const uint64_t cacheable = cacheable_tokens(c, &c->managers[g], tokens);
-            PKVI_RETURN_IF(key_whole(seq, g, cacheable));
-            PKVI_RETURN_IF(key_prompt_tail(seq, g, cacheable));
+            PKVI_RETURN_IF(key_group(seq, g, cacheable, computed_before));
         }
     }
     return PKV_OK;

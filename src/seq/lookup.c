@@ -5,6 +5,7 @@
  * rest, and a hit of it stays one when it is cut. */
 #include <string.h>
 
+#include "base/error.h"
 #include "base/math.h"
 #include "seq/cache_internal.h"
 
@@ -33,6 +34,19 @@ static void set_hit(pkv_cache *c, const pkvi_lookup_group *lookup, uint64_t n_bl
     }
 }
 
+/* Where a group that gives up its last unit looks, to land on `length` again: one unit further if
+ * hits may end inside its blocks, else one block. Recurrent groups give up nothing. */
+static uint64_t further(const pkv_seq *seq, const pkvi_manager *m, uint64_t length)
+{
+    const pkv_cache *c = seq->cache;
+    if (m->rules->recurrent) {
+        return length;
+    }
+    const bool inside = c->fine && m->rules->full && m->span > c->info.unit;
+    const uint64_t margin = inside ? c->info.unit : m->span;
+    return pkvi_min(length + margin, seq->keys.n * c->info.unit);
+}
+
 /* One kind's answer to a length that is tried. A drafter's group looks one block further and gives
  * it up, so that it lands on the length again; once per length. */
 static uint64_t try_group(pkv_seq *seq, pkvi_lookup_group *lookup, uint64_t length)
@@ -45,7 +59,7 @@ static uint64_t try_group(pkv_seq *seq, pkvi_lookup_group *lookup, uint64_t leng
     }
     const bool drop = lookup->drop && !lookup->verified;
     if (drop && c->hybrid) {
-        limit = pkvi_min(length + m->span, seq->keys.n * c->info.unit);
+        limit = further(seq, m, length);
     }
     const pkvi_match in = match_of(seq, lookup, drop);
     const uint64_t found = m->rules->match(m, &in, limit, &n_blocks);
@@ -102,27 +116,81 @@ static void find_common(pkv_seq *seq, uint64_t limit, pkv_hit *out)
     out->shared_prefix = longest > hit ? longest : 0;
 }
 
-void pkvi_find_hit(pkv_seq *seq, pkv_hit *out)
+/* Forgets the last hit; false: nothing may be looked up. */
+static bool begin_lookup(pkv_seq *seq, pkv_hit *out)
 {
     pkv_cache *c = seq->cache;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         c->hit[g].n = 0;
     }
     *out = (pkv_hit){0, 0};
-    if (!c->info.caching || seq->skip_lookup) {
+    return c->info.caching && !seq->skip_lookup;
+}
+
+/* One token must be left to compute; and keys that look ahead end before the last tokens. */
+static uint64_t most_tokens(const pkv_seq *seq)
+{
+    const pkv_cache *c = seq->cache;
+    const uint64_t most = seq->tokens.n - 1;
+    return c->hash_lookahead > 1 || seq->ready_keys ? pkvi_min(most, seq->keys.n * c->info.unit)
+                                                    : most;
+}
+
+void pkvi_find_hit(pkv_seq *seq, pkv_hit *out)
+{
+    pkv_cache *c = seq->cache;
+    if (!begin_lookup(seq, out)) {
         return;
     }
-    /* one token must be left to compute; and keys that look ahead end before the last tokens */
-    uint64_t limit = seq->tokens.n - 1;
-    if (c->hash_lookahead > 1 || seq->ready_keys) {
-        limit = pkvi_min(limit, seq->keys.n * c->info.unit);
-    }
+    const uint64_t limit = most_tokens(seq);
     if (c->hybrid) {
         find_common(seq, limit, out);
     } else if (c->n_lookups == 1) {
         c->lookups[0].known = c->lookups[0].verified = false;
         out->tokens = try_group(seq, &c->lookups[0], limit);
     }
+}
+
+/* Each group on its own. Returns the longest hit; *least_out: the shortest, 0 for groups outside of
+ * prefixes. */
+static uint64_t find_apart(pkv_seq *seq, uint64_t limit, uint64_t *least_out)
+{
+    pkv_cache *c = seq->cache;
+    uint64_t longest = 0, least = UINT64_MAX;
+    uint32_t n_groups = 0;
+    for (uint32_t i = 0; i < c->n_lookups; i++) {
+        pkvi_lookup_group *lookup = &c->lookups[i];
+        lookup->known = lookup->verified = false;
+        const uint64_t found = try_group(seq, lookup, limit);
+        longest = pkvi_max(longest, found);
+        least = pkvi_min(least, found);
+        n_groups += lookup->n_groups;
+    }
+    *least_out = n_groups < c->info.n_groups ? 0 : least;
+    return longest;
+}
+
+pkv_status pkv_seq_lookup_for_connector(pkv_seq *seq, pkv_hit *out, bool *diverged_out)
+{
+    uint64_t least;
+    if (!seq || !out || !diverged_out || seq->live) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_seq_lookup_for_connector: %s",
+                         seq && seq->live ? "the sequence is allocated" : "an argument is NULL");
+    }
+    pkv_cache *c = seq->cache;
+    pkvi_cache_check_thread(c);
+    *diverged_out = false;
+    const bool full = c->n_lookups > 0 && c->managers[c->lookups[0].groups[0]].rules->full;
+    if (c->has_mamba && c->hybrid && full && begin_lookup(seq, out)) {
+        const uint64_t longest = find_apart(seq, most_tokens(seq), &least);
+        if (longest == c->lookups[0].tokens) {
+            out->tokens = longest;
+            *diverged_out = least < longest;
+            return PKV_OK;
+        }
+    }
+    pkvi_find_hit(seq, out);
+    return PKV_OK;
 }
 
 const pkv_block *pkv_cache_hit_blocks(const pkv_cache *cache, uint32_t group, uint64_t *n_out)

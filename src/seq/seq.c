@@ -166,6 +166,9 @@ static pkv_status new_seq(pkv_cache *c, pkv_seq **out)
     seq->cache = c;
     seq->tables = tables;
     seq->waiting = true;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        tables[g].tail = tables[g].running.last = PKVI_NO_TAIL;
+    }
     *out = seq;
     return PKV_OK;
 }
@@ -378,8 +381,17 @@ pkv_status pkv_seq_cache(pkv_seq *seq, uint64_t tokens)
                          "pkv_seq_cache: tokens %" PRIu64 " of %" PRIu64 " computed, allocated %d",
                          tokens, seq ? seq->computed : 0, seq ? seq->live : 0);
     }
-    pkvi_cache_check_thread(seq->cache);
-    return pkvi_key_blocks(seq, tokens);
+    pkv_cache *c = seq->cache;
+    pkvi_cache_check_thread(c);
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        if (c->managers[g].rules->state && !pkvi_reserve_states(seq, g, seq->tables[g].n)) {
+            return no_memory("pkv_seq_cache");
+        }
+    }
+    const size_t offers = c->offers.n;
+    PKVI_RETURN_IF(pkvi_key_blocks(seq, tokens, seq->computed));
+    pkvi_sort_offers(c, offers);
+    return PKV_OK;
 }
 
 pkv_status pkv_seq_preempt(pkv_seq *seq)

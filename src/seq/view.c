@@ -38,7 +38,8 @@ uint64_t pkv_seq_blocks_of(const pkv_seq *seq, uint32_t group, uint64_t tokens)
     if (group >= seq->cache->info.n_groups) {
         return 0;
     }
-    if (seq->cache->managers[group].rules->encoder) {
+    const pkvi_rules *rules = seq->cache->managers[group].rules;
+    if (rules->encoder || rules->recurrent) {
         return seq->tables[group].n;
     }
     return pkvi_min(pkvi_ceil_div(tokens, seq->cache->managers[group].spec.block_size),
@@ -67,7 +68,7 @@ static uint64_t entries_below(const pkv_seq *seq, uint32_t group)
 {
     const pkv_cache *c = seq->cache;
     const pkvi_manager *m = &c->managers[group];
-    return c->dcp > 1 ? 0 : m->rules->skipped(m, seq->first) / m->span;
+    return c->dcp > 1 || m->rules->recurrent ? 0 : m->rules->skipped(m, seq->first) / m->span;
 }
 
 pkv_status pkv_seq_row(const pkv_seq *seq, uint32_t group, int32_t *row, uint64_t width,
@@ -134,7 +135,8 @@ pkv_status pkv_seq_slots(const pkv_seq *seq, uint32_t group, uint64_t first, uin
     }
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t at = first + i;
-        const uint64_t place = local_place(at % m->span, ranks, rank, interleave);
+        const uint64_t place =
+            m->rules->recurrent ? UINT64_MAX : local_place(at % m->span, ranks, rank, interleave);
         const pkv_block block = t->ids[at / m->span];
         slots[i] = place == UINT64_MAX || block == PKV_BLOCK_NULL
                        ? -1

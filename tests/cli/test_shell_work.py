@@ -9,7 +9,7 @@ import sys
 
 sys.dont_write_bytecode = True
 from support import program  # noqa: E402
-from support.shell import Case, layer, op, specs  # noqa: E402
+from support.shell import HOST_BACKED, Case, layer, op, specs  # noqa: E402
 
 NINE = list(range(1, 10))  # two whole blocks and one token
 A = [op("open", "a", tokens=NINE), op("allocate", "a", new_tokens=9)]
@@ -306,14 +306,10 @@ class Refused(Case):
         self.assert_refused([*A, op("open", "b", tokens=NINE[:8])],
                             [op("allocate", "b", new_tokens=0, external_tokens=5)], "PKV_E_INVAL")
 
-    def test_what_is_not_offered(self):
-        self.assert_refused(A + [op("open", "w", tokens=[1])],
-                            [op("finish", "a"), op("lookup", "w", connector=True)],
-                            "PKV_E_UNSUPPORTED")
+    def test_without_a_host_pool_nothing_is_transferred(self):
         self.assert_refused(A, [op("sparse", requests=[["a", 1]]), op("sparse"),
                                 op("transferred", ids=[1], copies=[]), op("transferred"),
                                 op("loaded", "a"), op("loaded", "a", failed=True)], "PKV_E_INVAL")
-        self.assertEqual(self.talk(*A, op("offloads"))[2], {"offloads": []})
 
     def test_a_restart_that_fails_keeps_the_old_cache(self):
         bad = [op("restart"), op("restart", specs=None), op("restart", specs=[]),
@@ -322,9 +318,7 @@ class Refused(Case):
                op("restart", specs={**specs(), "colour": 1}), op("restart", specs={"merge": []}),
                op("restart", specs=specs(retention_interval=3))]
         self.assert_refused(A, bad, "PKV_E_INVAL")
-        mamba = {"name": "m", "kind": "mamba", "block_size": 4, "shapes": [[4, 64]],
-                 "dtypes": ["float32"], "mamba_cache_mode": "align", "page_size_padded": 1024}
-        self.assert_refused(A, [(op("restart", specs=specs(layer(), mamba, blocks=40)), "mamba")],
+        self.assert_refused(A, [(op("restart", specs=HOST_BACKED), "mla_attention")],
                             "PKV_E_UNSUPPORTED")
 
     def test_a_restart_begins_anew(self):

@@ -268,7 +268,7 @@ static void a_window_skips_all_but_what_the_next_token_sees(void **state)
 
 /* ---- section 5.1: need ---- */
 
-static uint64_t need(const pkvi_manager *m, const pkv_pool *pool, const pkvi_table *t, pkvi_need in)
+static int64_t need(const pkvi_manager *m, const pkv_pool *pool, const pkvi_table *t, pkvi_need in)
 {
     return pkvi_manager_need(m, pool, t, &in);
 }

@@ -74,20 +74,25 @@ static void a_plan_whose_sizes_cannot_be_resolved_makes_no_cache(void **state)
     assert_no_cache(&params, PKV_E_VALUE, "prefix_match_unit 32");
 }
 
-static void kinds_of_a_later_version_are_named(void **state)
+static void states_that_are_not_kept_allow_no_prefixes(void **state)
 {
     (void)state;
     const pkv_spec states[] = {finished(recurrent(1024))};
     pkv_plan_params params = params_of(states, 1, GIB, 1024);
+    assert_no_cache(&params, PKV_E_ASSERT, "align");
     params.caching = 0;
-    assert_no_cache(&params, PKV_E_UNSUPPORTED, "mamba");
-    pkv_spec replayed[] = {full(), windowed(64)};
-    replayed[1] = shaped(PKV_KIND_SLIDING_WINDOW_MLA, 16, 1, 64, PKV_DTYPE_BFLOAT16);
-    replayed[1].sliding_window = 64;
-    replayed[1].bounded_replay = 1;
-    replayed[1] = finished(replayed[1]);
-    params = params_of(replayed + 1, 1, GIB, 1024);
-    assert_no_cache(&params, PKV_E_UNSUPPORTED, "bounded_replay");
+    pkv_cache_destroy(cache_of(&params));
+}
+
+static void a_sink_is_whole_blocks(void **state)
+{
+    (void)state;
+    pkv_spec sink = full();
+    sink.kind = PKV_KIND_SINK_FULL;
+    sink.sink_len = 24;
+    const pkv_spec layers[] = {finished(sink)};
+    const pkv_plan_params params = params_of(layers, 1, GIB, 1024);
+    assert_no_cache(&params, PKV_E_ASSERT, "sink_len 24");
 }
 
 static void a_drafter_that_looks_beyond_a_block_makes_no_cache(void **state)
@@ -457,7 +462,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cache_needs_a_plan),
         cmocka_unit_test(a_plan_whose_sizes_cannot_be_resolved_makes_no_cache),
-        cmocka_unit_test(kinds_of_a_later_version_are_named),
+        cmocka_unit_test(states_that_are_not_kept_allow_no_prefixes),
+        cmocka_unit_test(a_sink_is_whole_blocks),
         cmocka_unit_test(a_drafter_that_looks_beyond_a_block_makes_no_cache),
         cmocka_unit_test(ids_of_blocks_are_below_2_to_the_31),
         cmocka_unit_test(a_cache_needs_a_known_hash),

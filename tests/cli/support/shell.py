@@ -19,6 +19,17 @@ def specs(*layers, blocks=11, **more):
     return program.document(*(layers or (layer(),)), max_model_len=32, options=options, **more)
 
 
+# Sparse latent attention whose history lives in a host pool (HiSparse): planned, not managed yet.
+HOST_BACKED = program.document(
+    layer("source", kind="mla_attention", block_size=16, head_size=576, dtype="uint8",
+          state_content_bytes=656, topk_buffer_width=16, is_index_group_leader=True),
+    layer("indexer", kind="mla_attention", block_size=16, head_size=132, dtype="uint8",
+          cache_role="indexer"),
+    max_model_len=384,
+    options={"num_blocks_override": 181, "layout": "BLHNC", "max_num_batched_tokens": 64,
+             "hisparse": {"host_bytes": 1574400, "device_buffer_rows": 32}})
+
+
 def start(document, stdin, *options):
     """A run of the shell on a document; stdin: bytes."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
