@@ -15,22 +15,22 @@ static pkv_status broken(const char *what, uint64_t where)
 static pkv_status check_list(const pkv_pool *pool)
 {
     uint64_t count = 0, unheld = 0;
-    for (uint32_t b = pool->next[0]; b != 0; b = pool->next[b]) {
-        if (b >= pool->n_blocks || pool->refs[b] != 0) {
+    for (uint32_t b = pool->blocks[0].next; b != 0; b = pool->blocks[b].next) {
+        if (b >= pool->n_blocks || pool->blocks[b].refs != 0) {
             return broken("a held block is in the free list", b);
         }
-        if (pool->next[b] >= pool->n_blocks || pool->prev[pool->next[b]] != b ||
-            ++count > pool->n_free) {
+        if (pool->blocks[b].next >= pool->n_blocks ||
+            pool->blocks[pool->blocks[b].next].prev != b || ++count > pool->n_free) {
             return broken("the free list is not a list", b);
         }
     }
     for (uint64_t b = 1; b < pool->n_blocks; b++) {
-        unheld += pool->refs[b] == 0;
+        unheld += pool->blocks[b].refs == 0;
     }
     if (count != pool->n_free || unheld != count) {
         return broken("blocks without a holder are missing from the free list", count);
     }
-    return pool->refs[0] == 0 ? PKV_OK : broken("the null block is held", 0);
+    return pool->blocks[0].refs == 0 ? PKV_OK : broken("the null block is held", 0);
 }
 
 static pkv_status check_entry(const pkv_pool *pool, uint32_t entry, pkv_block block)
@@ -53,8 +53,9 @@ static pkv_status check_entry(const pkv_pool *pool, uint32_t entry, pkv_block bl
 static pkv_status check_keys(const pkv_pool *pool, uint64_t *n_entries)
 {
     for (uint32_t b = 0; b < pool->n_blocks; b++) {
-        if (pool->tokens[b] == 0) {
-            if (pool->secondary[b] != PKVI_NO_ENTRY || pool->entries[b].next != PKVI_NO_ENTRY) {
+        if (pool->blocks[b].units == 0) {
+            if (pool->entries[b].next_of_block != PKVI_NO_ENTRY ||
+                pool->entries[b].next != PKVI_NO_ENTRY) {
                 return broken("a block without a primary key has others", b);
             }
             continue;
@@ -64,7 +65,7 @@ static pkv_status check_keys(const pkv_pool *pool, uint64_t *n_entries)
         }
         PKVI_RETURN_IF(check_entry(pool, b, b));
         ++*n_entries;
-        for (uint32_t e = pool->secondary[b]; e != PKVI_NO_ENTRY;
+        for (uint32_t e = pool->entries[b].next_of_block; e != PKVI_NO_ENTRY;
              e = pool->entries[e].next_of_block) {
             PKVI_RETURN_IF(check_entry(pool, e, b));
             if (++*n_entries > pool->n_entries) {
@@ -91,7 +92,7 @@ static pkv_status check_index(const pkv_pool *pool)
         }
         n_keys++;
         do {
-            if (e >= pool->n_entries || pool->tokens[pool->entries[e].block] == 0 ||
+            if (e >= pool->n_entries || pool->blocks[pool->entries[e].block].units == 0 ||
                 ++reached > n_entries) {
                 return broken("the index names a key that no block has", e);
             }

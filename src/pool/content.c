@@ -32,13 +32,13 @@ static void drop_entry(pkv_pool *pool, uint32_t entry, bool tell)
 
 void pkvi_drop_keys(pkv_pool *pool, pkv_block block, bool tell)
 {
-    if (pool->tokens[block] == 0) {
+    if (pool->blocks[block].units == 0) {
         return;
     }
     drop_entry(pool, block, tell);
-    pool->tokens[block] = 0;
-    uint32_t entry = pool->secondary[block];
-    pool->secondary[block] = PKVI_NO_ENTRY;
+    pool->blocks[block].units = 0;
+    uint32_t entry = pool->entries[block].next_of_block;
+    pool->entries[block].next_of_block = PKVI_NO_ENTRY;
     while (entry != PKVI_NO_ENTRY) {
         const uint32_t next = pool->entries[entry].next_of_block;
         drop_entry(pool, entry, tell);
@@ -67,7 +67,7 @@ static pkv_status add_secondary(pkv_pool *pool, const pkv_key *key, uint32_t gro
                          "pkv_pool_cache_partial: block %" PRIu32 " has too many keys", block);
     }
     pool->free_entry = pool->entries[entry].next_of_block;
-    uint32_t *link = &pool->secondary[block];
+    uint32_t *link = &pool->entries[block].next_of_block;
     while (*link != PKVI_NO_ENTRY) {
         link = &pool->entries[*link].next_of_block;
     }
@@ -86,7 +86,7 @@ static pkv_status check_range(const pkv_pool *pool, const pkv_chain *chain, uint
         return pkvi_fail(PKV_E_INVAL, "pkv_pool_cache_full: the pool does not cache");
     }
     if (!chain || block_size == 0 || block_size % pool->unit != 0 || from > to ||
-        to > chain->n_keys / (block_size / pool->unit)) {
+        to > chain->n_keys / (block_size / pool->unit) || chain->n_keys > UINT32_MAX) {
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_pool_cache_full: blocks [%" PRIu64 ", %" PRIu64 ") of %" PRIu64
                          " tokens are not covered by the keys",
@@ -103,7 +103,7 @@ static pkv_status check_range(const pkv_pool *pool, const pkv_chain *chain, uint
 /* Whether this is the block's primary key already: two sequences of a fork key what they share. */
 static bool is_keyed(const pkv_pool *pool, pkv_block block, const pkv_key *key, uint32_t group)
 {
-    return pool->tokens[block] != 0 && pkvi_same_key(&pool->entries[block], key, group);
+    return pool->blocks[block].units != 0 && pkvi_same_key(&pool->entries[block], key, group);
 }
 
 static pkv_status check_blocks(const pkv_pool *pool, const pkv_chain *chain, const pkv_block *table,
@@ -112,14 +112,14 @@ static pkv_status check_blocks(const pkv_pool *pool, const pkv_chain *chain, con
 {
     for (uint64_t i = from; i < to; i++) {
         PKVI_RETURN_IF(pkvi_pool_check_ids(pool, "pkv_pool_cache_full", &table[i], 1));
-        const uint64_t tokens = (i + 1) * block_size;
+        const uint64_t units = (i + 1) * (block_size / pool->unit);
         if (table[i] != PKV_BLOCK_NULL && (!mask || mask[i - from]) &&
-            pool->tokens[table[i]] >= tokens &&
-            !is_keyed(pool, table[i], &chain->keys[tokens / pool->unit - 1], group)) {
+            pool->blocks[table[i]].units >= units &&
+            !is_keyed(pool, table[i], &chain->keys[units - 1], group)) {
             return pkvi_fail(PKV_E_CORRUPT,
                              "pkv_pool_cache_full: block %" PRIu32 " is keyed for %" PRIu64
                              " tokens",
-                             table[i], pool->tokens[table[i]]);
+                             table[i], pkv_pool_block_tokens(pool, table[i]));
         }
     }
     return PKV_OK;
@@ -160,7 +160,7 @@ pkv_status pkv_pool_cache_full(pkv_pool *pool, const pkv_chain *chain, const pkv
         }
         pkvi_drop_keys(pool, b, true); /* a partial key that is now a whole one */
         fill_entry(pool, b, key, group, b);
-        pool->tokens[b] = (i + 1) * block_size;
+        pool->blocks[b].units = (uint32_t)((i + 1) * m);
         if (pool->sink.event) {
             pool->event_keys[n_keys] = key;
             pool->event_positions[n_keys++] = i * block_size;
@@ -192,7 +192,8 @@ static pkv_status check_partial(const pkv_pool *pool, const pkv_chain *chain, pk
                                 uint64_t tokens)
 {
     if (!pool->caching || !chain || block >= pool->n_blocks || tokens == 0 ||
-        tokens % pool->unit != 0 || tokens / pool->unit > chain->n_keys) {
+        tokens % pool->unit != 0 || tokens / pool->unit > chain->n_keys ||
+        chain->n_keys > UINT32_MAX) {
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_pool_cache_partial: block %" PRIu32 ", tokens %" PRIu64
                          ": a multiple of the unit %" PRIu64 " with a key is needed",
@@ -204,7 +205,7 @@ static pkv_status check_partial(const pkv_pool *pool, const pkv_chain *chain, pk
 /* Whether this is a key of the block. Only its own keys are looked at: equal blocks may be many. */
 static bool has_key(const pkv_pool *pool, pkv_block block, const pkv_key *key, uint32_t group)
 {
-    uint32_t e = pool->secondary[block];
+    uint32_t e = pool->entries[block].next_of_block;
     if (is_keyed(pool, block, key, group)) {
         return true;
     }
@@ -221,25 +222,25 @@ pkv_status pkv_pool_cache_partial(pkv_pool *pool, const pkv_chain *chain, pkv_bl
     if (block == PKV_BLOCK_NULL) {
         return PKV_OK;
     }
-    const pkv_key *key = &chain->keys[tokens / pool->unit - 1];
+    const uint64_t units = tokens / pool->unit;
+    const pkv_key *key = &chain->keys[units - 1];
     if (replace) {
         pkvi_drop_keys(pool, block, true);
     } else if (has_key(pool, block, key, group)) {
         return PKV_OK;
-    } else if (pool->tokens[block] < tokens) {
+    } else if (pool->blocks[block].units < units) {
         pkvi_drop_keys(pool, block, true);
     }
-    if (pool->tokens[block] == 0) {
+    if (pool->blocks[block].units == 0) {
         fill_entry(pool, block, key, group, block);
-        pool->tokens[block] = tokens;
+        pool->blocks[block].units = (uint32_t)units;
     } else {
         PKVI_RETURN_IF(add_secondary(pool, key, group, block));
     }
     if (pool->sink.event) {
-        const uint64_t unit = tokens / pool->unit - 1; /* told as a block of its own */
-        pool->event_keys[0] = key;
-        pool->event_positions[0] = unit * pool->unit;
-        tell_stored(pool, chain, unit, unit + 1, pool->unit, group, 1);
+        pool->event_keys[0] = key; /* its last unit is told as a block of its own */
+        pool->event_positions[0] = (units - 1) * pool->unit;
+        tell_stored(pool, chain, units - 1, units, pool->unit, group, 1);
     }
     return PKV_OK;
 }
@@ -262,7 +263,7 @@ pkv_status pkv_pool_move_keys(pkv_pool *pool, pkv_block src, pkv_block dst)
 {
     PKVI_RETURN_IF(pkvi_pool_check_ids(pool, "pkv_pool_move_keys", &src, 1));
     PKVI_RETURN_IF(pkvi_pool_check_ids(pool, "pkv_pool_move_keys", &dst, 1));
-    if (!pool->caching || dst == PKV_BLOCK_NULL || src == dst || pool->tokens[dst] != 0) {
+    if (!pool->caching || dst == PKV_BLOCK_NULL || src == dst || pool->blocks[dst].units != 0) {
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_pool_move_keys: block %" PRIu32 " cannot take the keys of %" PRIu32
                          ": it has some, or the pool does not cache",
@@ -274,17 +275,17 @@ pkv_status pkv_pool_move_keys(pkv_pool *pool, pkv_block src, pkv_block dst)
 
 void pkvi_pool_move_keys(pkv_pool *pool, pkv_block src, pkv_block dst)
 {
-    if (pool->tokens[src] == 0) {
+    if (pool->blocks[src].units == 0) {
         return;
     }
     const pkvi_entry_key primary = pool->entries[src];
     (void)pkvi_index_remove(pool, src);
     fill_entry(pool, dst, &primary.key, primary.group, dst);
-    pool->tokens[dst] = pool->tokens[src];
-    pool->tokens[src] = 0;
-    pool->secondary[dst] = pool->secondary[src];
-    pool->secondary[src] = PKVI_NO_ENTRY;
-    for (uint32_t e = pool->secondary[dst]; e != PKVI_NO_ENTRY;
+    pool->blocks[dst].units = pool->blocks[src].units;
+    pool->blocks[src].units = 0;
+    pool->entries[dst].next_of_block = pool->entries[src].next_of_block;
+    pool->entries[src].next_of_block = PKVI_NO_ENTRY;
+    for (uint32_t e = pool->entries[dst].next_of_block; e != PKVI_NO_ENTRY;
          e = pool->entries[e].next_of_block) {
         (void)pkvi_index_remove(pool, e); /* re-keyed behind equal content, as the primary is */
         pool->entries[e].block = dst;

@@ -59,10 +59,8 @@ static uint64_t slots_for(uint64_t n_entries)
 static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p)
 {
     const size_t n = (size_t)p->n_blocks;
-    pool->next = pkvi_arena_get(&pool->arena, n, sizeof *pool->next);
-    pool->prev = pkvi_arena_get(&pool->arena, n, sizeof *pool->prev);
-    pool->refs = pkvi_arena_get(&pool->arena, n, sizeof *pool->refs);
-    bool ok = pool->next && pool->prev && pool->refs;
+    pool->blocks = pkvi_arena_get(&pool->arena, n, sizeof *pool->blocks);
+    bool ok = pool->blocks != NULL;
     if (ok && p->on_reuse) {
         pool->watched = pkvi_arena_get(&pool->arena, n, sizeof *pool->watched);
         ok = pool->watched != NULL;
@@ -76,11 +74,9 @@ static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p)
     }
     pool->n_entries = (uint32_t)(p->n_blocks * p->units_per_block);
     pool->n_slots = slots_for(pool->n_entries);
-    pool->tokens = pkvi_arena_get(&pool->arena, n, sizeof *pool->tokens);
-    pool->secondary = pkvi_arena_get(&pool->arena, n, sizeof *pool->secondary);
     pool->entries = pkvi_arena_get(&pool->arena, pool->n_entries, sizeof *pool->entries);
     pool->slots = pkvi_arena_get(&pool->arena, (size_t)pool->n_slots, sizeof *pool->slots);
-    ok = pool->tokens && pool->secondary && pool->entries && pool->slots;
+    ok = pool->entries && pool->slots;
     if (ok && p->sink.event) {
         pool->event_keys =
             pkvi_arena_get(&pool->arena, (size_t)p->max_table + 1, sizeof *pool->event_keys);
@@ -95,8 +91,8 @@ static void link_all(pkv_pool *pool)
 {
     const uint32_t n = (uint32_t)pool->n_blocks;
     for (uint32_t b = 0; b < n; b++) {
-        pool->next[b] = b + 1 < n ? b + 1 : 0;
-        pool->prev[b] = b > 0 ? b - 1 : n - 1;
+        pool->blocks[b].next = b + 1 < n ? b + 1 : 0;
+        pool->blocks[b].prev = b > 0 ? b - 1 : n - 1;
     }
     pool->n_free = pool->n_blocks - 1;
     if (!pool->caching) {
@@ -108,9 +104,6 @@ static void link_all(pkv_pool *pool)
         pool->entries[e].next_of_block = e >= n && e + 1 < pool->n_entries ? e + 1 : PKVI_NO_ENTRY;
     }
     pool->free_entry = pool->n_entries > n ? n : PKVI_NO_ENTRY;
-    for (uint32_t b = 0; b < n; b++) {
-        pool->secondary[b] = PKVI_NO_ENTRY;
-    }
 }
 
 pkv_status pkv_pool_create(const pkv_pool_params *params, pkv_pool **out)
@@ -195,12 +188,12 @@ uint64_t pkv_pool_evicted(const pkv_pool *pool)
 
 uint32_t pkv_pool_refs(const pkv_pool *pool, pkv_block block)
 {
-    return block < pool->n_blocks ? pool->refs[block] : 0;
+    return block < pool->n_blocks ? pool->blocks[block].refs : 0;
 }
 
 uint64_t pkv_pool_block_tokens(const pkv_pool *pool, pkv_block block)
 {
-    return pool->caching && block < pool->n_blocks ? pool->tokens[block] : 0;
+    return pool->caching && block < pool->n_blocks ? pool->blocks[block].units * pool->unit : 0;
 }
 
 bool pkv_pool_writable(const pkv_pool *pool, pkv_block block)
@@ -212,7 +205,7 @@ bool pkv_pool_writable(const pkv_pool *pool, pkv_block block)
 uint64_t pkv_pool_free_list(const pkv_pool *pool, pkv_block *ids, uint64_t n)
 {
     uint64_t count = 0;
-    for (uint32_t b = pool->next[0]; b != 0 && count < n; b = pool->next[b]) {
+    for (uint32_t b = pool->blocks[0].next; b != 0 && count < n; b = pool->blocks[b].next) {
         ids[count++] = b;
     }
     return count;
@@ -222,31 +215,31 @@ uint64_t pkv_pool_free_list(const pkv_pool *pool, pkv_block *ids, uint64_t n)
 
 static void unlink_block(pkv_pool *pool, uint32_t b)
 {
-    pool->next[pool->prev[b]] = pool->next[b];
-    pool->prev[pool->next[b]] = pool->prev[b];
+    pool->blocks[pool->blocks[b].prev].next = pool->blocks[b].next;
+    pool->blocks[pool->blocks[b].next].prev = pool->blocks[b].prev;
     pool->n_free--;
 }
 
 static void link_after(pkv_pool *pool, uint32_t b, uint32_t before)
 {
-    const uint32_t after = pool->next[before];
-    pool->next[before] = b;
-    pool->prev[b] = before;
-    pool->next[b] = after;
-    pool->prev[after] = b;
+    const uint32_t after = pool->blocks[before].next;
+    pool->blocks[before].next = b;
+    pool->blocks[b].prev = before;
+    pool->blocks[b].next = after;
+    pool->blocks[after].prev = b;
     pool->n_free++;
 }
 
 void pkvi_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids)
 {
-    uint32_t b = pool->next[0];
+    uint32_t b = pool->blocks[0].next;
     for (uint64_t i = 0; i < n; i++) {
         ids[i] = b;
-        pool->refs[b] = 1;
-        b = pool->next[b];
+        pool->blocks[b].refs = 1;
+        b = pool->blocks[b].next;
     }
-    pool->next[0] = b;
-    pool->prev[b] = 0;
+    pool->blocks[0].next = b;
+    pool->blocks[b].prev = 0;
     pool->n_free -= n;
     for (uint64_t i = 0; pool->watched && i < n; i++) {
         if (pool->watched[ids[i]]) {
@@ -259,7 +252,7 @@ void pkvi_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids)
             pkvi_residency_ended(pool, ids[i]);
             pkvi_residency_taken(pool, ids[i]);
         }
-        if (pool->caching && pool->tokens[ids[i]] != 0) {
+        if (pool->caching && pool->blocks[ids[i]].units != 0) {
             pkvi_drop_keys(pool, ids[i], true);
             pool->n_evicted++;
         }
@@ -294,10 +287,10 @@ void pkvi_pool_share(pkv_pool *pool, const pkv_block *ids, uint64_t n)
         if (b == PKV_BLOCK_NULL) {
             continue;
         }
-        if (pool->refs[b] == 0) {
+        if (pool->blocks[b].refs == 0) {
             unlink_block(pool, b);
         }
-        pool->refs[b]++;
+        pool->blocks[b].refs++;
         if (pool->samples) {
             pkvi_residency_accessed(pool, b);
         }
@@ -316,12 +309,12 @@ static pkv_status check_held(pkv_pool *pool, const char *function, const pkv_blo
 {
     uint64_t done = 0;
     PKVI_RETURN_IF(pkvi_pool_check_ids(pool, function, ids, n));
-    while (done < n && (ids[done] == PKV_BLOCK_NULL || pool->refs[ids[done]] != 0)) {
-        pool->refs[ids[done]] -= ids[done] != PKV_BLOCK_NULL;
+    while (done < n && (ids[done] == PKV_BLOCK_NULL || pool->blocks[ids[done]].refs != 0)) {
+        pool->blocks[ids[done]].refs -= ids[done] != PKV_BLOCK_NULL;
         done++;
     }
     for (uint64_t i = 0; i < done; i++) {
-        pool->refs[ids[i]] += ids[i] != PKV_BLOCK_NULL;
+        pool->blocks[ids[i]].refs += ids[i] != PKV_BLOCK_NULL;
     }
     if (done < n) {
         return pkvi_fail(PKV_E_INVAL,
@@ -336,11 +329,11 @@ void pkvi_pool_release(pkv_pool *pool, const pkv_block *ids, uint64_t n)
     uint32_t front = 0; /* the last block that this call put to the front */
     for (uint64_t i = 0; i < n; i++) {
         const uint32_t b = ids[i];
-        if (b == PKV_BLOCK_NULL || --pool->refs[b] != 0) {
+        if (b == PKV_BLOCK_NULL || --pool->blocks[b].refs != 0) {
             continue;
         }
-        if (pool->caching && pool->tokens[b] != 0) {
-            link_after(pool, b, pool->prev[0]);
+        if (pool->caching && pool->blocks[b].units != 0) {
+            link_after(pool, b, pool->blocks[0].prev);
         } else {
             link_after(pool, b, front);
             front = b;
@@ -366,8 +359,8 @@ pkv_status pkv_pool_unpin(pkv_pool *pool, const pkv_block *ids, uint64_t n)
         if (pool->watched) {
             pool->watched[b] = 1;
         }
-        if (--pool->refs[b] == 0) {
-            link_after(pool, b, pool->prev[0]);
+        if (--pool->blocks[b].refs == 0) {
+            link_after(pool, b, pool->blocks[0].prev);
         }
     }
     return PKV_OK;

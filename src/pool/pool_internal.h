@@ -1,9 +1,10 @@
 /* pool_internal.h  A pool in memory.
  *
- * Blocks are numbers; what is known of them lies in arrays by number. The list of free and idle
- * blocks is doubly linked and circular with the null block as its sentinel, which is never in it:
+ * Blocks are numbers; all that handing out and giving back needs of one lies in 16 bytes by number.
+ * The list of free and idle blocks is doubly linked and circular with the null block as its
+ * sentinel, which is never in it:
  *
- *     next[0] -> first to be handed out ... last <- prev[0]
+ *     blocks[0].next -> first to be handed out ... last <- blocks[0].prev
  *
  * Keys are entries of their own. Entry b < n_blocks is the primary key of block b; the entries
  * after are secondary keys (a prefix that ends inside a block which is keyed for more), taken from
@@ -22,12 +23,18 @@
 /* Largest unit and lookahead, in tokens: sums of positions cannot wrap. */
 #define PKVI_MAX_UNIT UINT64_C(0x7fffffff)
 
+typedef struct pkvi_block {
+    uint32_t next, prev; /* the free list */
+    uint32_t refs;
+    uint32_t units; /* of the prefix that its primary key names; 0: it has none */
+} pkvi_block;
+
 typedef struct pkvi_entry_key {
     pkv_key key;
     uint32_t group;
     uint32_t block;         /* that the key names */
     uint32_t next, prev;    /* ring of equal keys; PKVI_NO_ENTRY: not in the index */
-    uint32_t next_of_block; /* secondary keys of a block, or the free list of entries */
+    uint32_t next_of_block; /* secondary keys of the block, or the free list of entries */
 } pkvi_entry_key;
 
 /* Residency sample of one block. */
@@ -41,11 +48,8 @@ typedef struct pkvi_sample {
 struct pkv_pool {
     pkvi_arena arena; /* holds this struct too */
     uint64_t n_blocks, n_free;
-    uint32_t *next, *prev; /* [n_blocks] the free list */
-    uint32_t *refs;        /* [n_blocks] */
-    uint64_t *tokens;      /* [n_blocks] covered by the primary key; 0: none */
-    uint32_t *secondary;   /* [n_blocks] first secondary entry */
-    uint8_t *watched;      /* [n_blocks] on_reuse is due */
+    pkvi_block *blocks; /* [n_blocks] */
+    uint8_t *watched;   /* [n_blocks] on_reuse is due */
 
     pkvi_entry_key *entries; /* [n_entries] */
     uint32_t n_entries, free_entry;

@@ -72,7 +72,7 @@ bool pkvi_may_write(const pkv_seq *seq, pkv_block block)
     if (!seq->forked) {
         return true;
     }
-    uint32_t refs = c->pool->refs[block];
+    uint32_t refs = c->pool->blocks[block].refs;
     for (size_t i = 0; refs > 1 && i < c->pins.n; i++) {
         refs -= c->pins.at[i] == block;
     }

@@ -33,8 +33,8 @@ static void a_held_block_in_the_list_is_found(void **state)
     (void)state;
     fixture f;
     open_used(&f);
-    assert_broken(&f, f.pool->refs[5], 1, "held");
-    assert_broken(&f, f.pool->refs[4], 2, "held");
+    assert_broken(&f, f.pool->blocks[5].refs, 1, "held");
+    assert_broken(&f, f.pool->blocks[4].refs, 2, "held");
     close_pool(&f);
 }
 
@@ -43,7 +43,7 @@ static void a_block_that_nobody_holds_outside_the_list_is_found(void **state)
     (void)state;
     fixture f;
     open_used(&f);
-    assert_broken(&f, f.pool->refs[1], 0, "missing");
+    assert_broken(&f, f.pool->blocks[1].refs, 0, "missing");
     assert_broken(&f, f.pool->n_free, 4, "missing");
     close_pool(&f);
 }
@@ -53,7 +53,7 @@ static void a_held_null_block_is_found(void **state)
     (void)state;
     fixture f;
     open_used(&f);
-    assert_broken(&f, f.pool->refs[0], 1, "null block");
+    assert_broken(&f, f.pool->blocks[0].refs, 1, "null block");
     close_pool(&f);
 }
 
@@ -62,9 +62,9 @@ static void a_broken_link_is_found(void **state)
     (void)state;
     fixture f;
     open_used(&f);
-    assert_broken(&f, f.pool->prev[6], 4, "not a list");
-    assert_broken(&f, f.pool->next[5], 5, "not a list"); /* without an end */
-    assert_broken(&f, f.pool->next[0], 4, "");           /* 5 and 6 are left out */
+    assert_broken(&f, f.pool->blocks[6].prev, 4, "not a list");
+    assert_broken(&f, f.pool->blocks[5].next, 5, "not a list"); /* without an end */
+    assert_broken(&f, f.pool->blocks[0].next, 4, "");           /* 5 and 6 are left out */
     assert_broken(&f, f.pool->n_free, 2, "not a list");
     close_pool(&f);
 }
@@ -74,8 +74,8 @@ static void keys_of_a_block_without_a_first_key_are_found(void **state)
     (void)state;
     fixture f;
     open_used(&f);
-    assert_broken(&f, f.pool->tokens[1], 0, "");
-    assert_broken(&f, f.pool->tokens[2], 0, "");
+    assert_broken(&f, f.pool->blocks[1].units, 0, "");
+    assert_broken(&f, f.pool->blocks[2].units, 0, "");
     close_pool(&f);
 }
 
@@ -84,7 +84,7 @@ static void a_keyed_null_block_is_found(void **state)
     (void)state;
     fixture f;
     open_used(&f);
-    assert_broken(&f, f.pool->tokens[0], 8, "null block");
+    assert_broken(&f, f.pool->blocks[0].units, 8, "null block");
     close_pool(&f);
 }
 
@@ -98,10 +98,10 @@ static void a_key_that_the_index_lacks_is_found(void **state)
             assert_broken(&f, f.pool->slots[s], 0, "");
         }
     }
-    assert_broken(&f, f.pool->tokens[3], 4, "");
+    assert_broken(&f, f.pool->blocks[3].units, 4, "");
     assert_broken(&f, f.pool->entries[1].group, 1, "");
     assert_broken(&f, f.pool->entries[2].block, 3, "");
-    assert_broken(&f, f.pool->entries[f.pool->secondary[1]].block, 2, "");
+    assert_broken(&f, f.pool->entries[f.pool->entries[1].next_of_block].block, 2, "");
     close_pool(&f);
 }
 
@@ -110,7 +110,7 @@ static void a_key_in_the_index_that_no_block_has_is_found(void **state)
     (void)state;
     fixture f;
     open_used(&f);
-    assert_broken(&f, f.pool->secondary[1], PKVI_NO_ENTRY, "");
+    assert_broken(&f, f.pool->entries[1].next_of_block, PKVI_NO_ENTRY, "");
     close_pool(&f);
 }
 
@@ -133,8 +133,8 @@ static void a_pool_without_caching_has_a_list_all_the_same(void **state)
     f.params.caching = 0;
     open_pool(&f);
     take(&f, IDS(1));
-    assert_broken(&f, f.pool->refs[1], 0, "missing");
-    assert_broken(&f, f.pool->refs[2], 1, "held");
+    assert_broken(&f, f.pool->blocks[1].refs, 0, "missing");
+    assert_broken(&f, f.pool->blocks[2].refs, 1, "held");
     close_pool(&f);
 }
 
@@ -155,12 +155,12 @@ static void a_number_out_of_the_pool_is_found(void **state)
     (void)state;
     fixture f;
     open_used(&f);
-    assert_broken(&f, f.pool->prev[6], UINT32_MAX, "");
-    assert_broken(&f, f.pool->next[0], UINT32_MAX, "");
-    assert_broken(&f, f.pool->next[5], UINT32_MAX, "");
+    assert_broken(&f, f.pool->blocks[6].prev, UINT32_MAX, "");
+    assert_broken(&f, f.pool->blocks[0].next, UINT32_MAX, "");
+    assert_broken(&f, f.pool->blocks[5].next, UINT32_MAX, "");
     assert_broken(&f, f.pool->entries[2].next, PKVI_NO_ENTRY - 1, "");
     assert_broken(&f, f.pool->entries[2].block, UINT32_MAX, "");
-    assert_broken(&f, f.pool->secondary[1], PKVI_NO_ENTRY - 1, "");
+    assert_broken(&f, f.pool->entries[1].next_of_block, PKVI_NO_ENTRY - 1, "");
     close_pool(&f);
 }
 
