@@ -79,6 +79,8 @@ static pkv_status add_secondary(pkv_pool *pool, const pkv_key *key, uint32_t gro
 
 /* ---- whole blocks ---- */
 
+enum { AHEAD = 8 }; /* blocks whose memory is fetched before it is needed */
+
 static pkv_status check_range(const pkv_pool *pool, const pkv_chain *chain, uint64_t from,
                               uint64_t to, uint64_t block_size)
 {
@@ -153,6 +155,10 @@ pkv_status pkv_pool_cache_full(pkv_pool *pool, const pkv_chain *chain, const pkv
     PKVI_RETURN_IF(check_blocks(pool, chain, table, from, to, block_size, group, mask));
     const uint64_t m = block_size / pool->unit;
     for (uint64_t i = from; i < to; i++) {
+        if (i + AHEAD < to) {
+            pkvi_index_prefetch_add(pool, &chain->keys[(i + AHEAD + 1) * m - 1], group,
+                                    table[i + AHEAD]);
+        }
         const pkv_block b = table[i];
         const pkv_key *key = &chain->keys[(i + 1) * m - 1];
         if (b == PKV_BLOCK_NULL || (mask && !mask[i - from]) || is_keyed(pool, b, key, group)) {

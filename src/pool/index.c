@@ -40,10 +40,10 @@ static uint32_t slot_entry(uint64_t slot)
     return (uint32_t)(slot & 0xffffffffu) - 1u;
 }
 
-/* The slot of a key, or the empty one where it would go. */
-static uint64_t find_slot(const pkv_pool *pool, const pkv_key *key, uint32_t group)
+/* The slot of a key of that hash, or the empty one where it would go. */
+static uint64_t find_slot(const pkv_pool *pool, uint64_t hash, const pkv_key *key, uint32_t group)
 {
-    const uint64_t hash = slot_hash(key, group), mask = pool->n_slots - 1;
+    const uint64_t mask = pool->n_slots - 1;
     uint64_t at = home_of(hash, mask);
     while (pool->slots[at] != 0) {
         const uint64_t slot = pool->slots[at];
@@ -58,16 +58,80 @@ static uint64_t find_slot(const pkv_pool *pool, const pkv_key *key, uint32_t gro
 
 uint32_t pkvi_index_find(const pkv_pool *pool, const pkv_key *key, uint32_t group)
 {
-    const uint64_t slot = pool->slots[find_slot(pool, key, group)];
+    const uint64_t slot = pool->slots[find_slot(pool, slot_hash(key, group), key, group)];
     return slot == 0 ? PKVI_NO_ENTRY : slot_entry(slot);
+}
+
+/* ---- many keys: the memory of the next ones is on its way while one is looked at ---- */
+
+enum { AHEAD = 16 }; /* a power of two */
+
+static uint64_t begin_find(const pkv_pool *pool, const pkv_key *key, uint32_t group)
+{
+    const uint64_t hash = slot_hash(key, group);
+    __builtin_prefetch(&pool->slots[home_of(hash, pool->n_slots - 1)]);
+    return hash;
+}
+
+/* An entry often crosses a line. */
+static void prefetch_entry(const pkvi_entry_key *entry)
+{
+    __builtin_prefetch(entry);
+    __builtin_prefetch(&entry->next_of_block);
+}
+
+/* The entry is nearly always that of the first slot. */
+static void begin_compare(const pkv_pool *pool, uint64_t hash)
+{
+    const uint64_t slot = pool->slots[home_of(hash, pool->n_slots - 1)];
+    if (slot != 0) {
+        prefetch_entry(&pool->entries[slot_entry(slot)]);
+    }
+}
+
+uint64_t pkvi_index_find_run(const pkv_pool *pool, const pkv_key *keys, uint64_t step, uint64_t n,
+                             uint32_t group, pkv_block *ids)
+{
+    uint64_t hashes[AHEAD];
+    for (uint64_t i = 0; i < n && i < AHEAD; i++) {
+        hashes[i] = begin_find(pool, &keys[i * step], group);
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        if (i + AHEAD / 2 < n) {
+            begin_compare(pool, hashes[(i + AHEAD / 2) % AHEAD]);
+        }
+        const uint64_t slot =
+            pool->slots[find_slot(pool, hashes[i % AHEAD], &keys[i * step], group)];
+        if (slot == 0) {
+            return i;
+        }
+        ids[i] = pool->entries[slot_entry(slot)].block;
+        if (i + AHEAD < n) {
+            hashes[i % AHEAD] = begin_find(pool, &keys[(i + AHEAD) * step], group);
+        }
+    }
+    return n;
+}
+
+void pkvi_index_prefetch_add(const pkv_pool *pool, const pkv_key *key, uint32_t group,
+                             uint32_t entry)
+{
+    (void)begin_find(pool, key, group);
+    prefetch_entry(&pool->entries[entry]);
+}
+
+void pkvi_index_prefetch_remove(const pkv_pool *pool, uint32_t entry)
+{
+    (void)begin_find(pool, &pool->entries[entry].key, pool->entries[entry].group);
 }
 
 void pkvi_index_add(pkv_pool *pool, uint32_t entry)
 {
     pkvi_entry_key *e = &pool->entries[entry];
-    const uint64_t at = find_slot(pool, &e->key, e->group);
+    const uint64_t hash = slot_hash(&e->key, e->group);
+    const uint64_t at = find_slot(pool, hash, &e->key, e->group);
     if (pool->slots[at] == 0) {
-        pool->slots[at] = slot_value(slot_hash(&e->key, e->group), entry);
+        pool->slots[at] = slot_value(hash, entry);
         e->next = e->prev = entry;
         pool->n_keys++;
         return;
@@ -100,19 +164,32 @@ static void shift_back(pkv_pool *pool, uint64_t at)
     pool->slots[gap] = 0;
 }
 
+/* The slot that names the entry, found without reading any other entry; if another one of its ring
+ * is named there, the slot of that one or an empty one. */
+static uint64_t slot_of_entry(const pkv_pool *pool, uint64_t hash, uint32_t entry)
+{
+    const uint64_t mask = pool->n_slots - 1, wanted = slot_value(hash, entry);
+    uint64_t at = home_of(hash, mask);
+    while (pool->slots[at] != wanted && pool->slots[at] != 0) {
+        at = (at + 1) & mask;
+    }
+    return at;
+}
+
 bool pkvi_index_remove(pkv_pool *pool, uint32_t entry)
 {
     pkvi_entry_key *e = &pool->entries[entry];
     if (e->next == PKVI_NO_ENTRY) {
         return false;
     }
-    const uint64_t at = find_slot(pool, &e->key, e->group);
+    const uint64_t hash = slot_hash(&e->key, e->group);
+    const uint64_t at = slot_of_entry(pool, hash, entry);
     if (e->next == entry) {
         shift_back(pool, at);
         pool->n_keys--;
     } else {
-        if (slot_entry(pool->slots[at]) == entry) {
-            pool->slots[at] = slot_value(slot_hash(&e->key, e->group), e->next);
+        if (pool->slots[at] == slot_value(hash, entry)) {
+            pool->slots[at] = slot_value(hash, e->next);
         }
         pool->entries[e->prev].next = e->next;
         pool->entries[e->next].prev = e->prev;

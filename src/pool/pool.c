@@ -230,6 +230,8 @@ static void link_after(pkv_pool *pool, uint32_t b, uint32_t before)
     pool->n_free++;
 }
 
+enum { AHEAD = 8 }; /* blocks whose keys are fetched before they are dropped */
+
 void pkvi_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids)
 {
     uint32_t b = pool->blocks[0].next;
@@ -248,6 +250,12 @@ void pkvi_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids)
         }
     }
     for (uint64_t i = 0; i < n; i++) {
+        if (pool->caching && i + 2 * AHEAD < n) {
+            __builtin_prefetch(&pool->entries[ids[i + 2 * AHEAD]]);
+        }
+        if (pool->caching && i + AHEAD < n && pool->blocks[ids[i + AHEAD]].units != 0) {
+            pkvi_index_prefetch_remove(pool, ids[i + AHEAD]);
+        }
         if (pool->samples) {
             pkvi_residency_ended(pool, ids[i]);
             pkvi_residency_taken(pool, ids[i]);

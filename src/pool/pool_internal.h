@@ -86,6 +86,13 @@ static inline bool pkvi_same_key(const pkvi_entry_key *entry, const pkv_key *key
 
 /* First entry of a key and group, or PKVI_NO_ENTRY. */
 uint32_t pkvi_index_find(const pkv_pool *pool, const pkv_key *key, uint32_t group);
+/* First blocks of keys[0], keys[step], ...: returns how many of n were found in a row. ids: [n] */
+uint64_t pkvi_index_find_run(const pkv_pool *pool, const pkv_key *keys, uint64_t step, uint64_t n,
+                             uint32_t group, pkv_block *ids);
+/* Fetches the memory that an add, or a remove, is going to need. */
+void pkvi_index_prefetch_add(const pkv_pool *pool, const pkv_key *key, uint32_t group,
+                             uint32_t entry);
+void pkvi_index_prefetch_remove(const pkv_pool *pool, uint32_t entry);
 /* Adds a filled entry behind all of equal key. */
 void pkvi_index_add(pkv_pool *pool, uint32_t entry);
 /* Takes an entry out; false: it was not in. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/math.h"
+#include "pool/pool_internal.h"
 
 /* Looks the content of the first `units` units up as entry `block` of all tables; false: some group
  * lacks it, and nothing is written. Keys chain, so the last one names the whole prefix. */
@@ -42,6 +43,21 @@ static bool match_block(const pkvi_match *m, uint64_t block)
     return match_units(m, (block + 1) * (m->block_size / m->unit), block);
 }
 
+/* Blocks from the first on, to the first that is missing. */
+static uint64_t match_run(const pkvi_match *m, uint64_t most)
+{
+    const uint64_t units = m->block_size / m->unit;
+    uint64_t blocks = 0;
+    if (m->n_groups == 1 && m->n_keys >= units) {
+        return pkvi_index_find_run(m->pool, m->keys + units - 1, units,
+                                   pkvi_min(most, m->n_keys / units), m->groups[0], m->tables[0]);
+    }
+    while (blocks < most && match_block(m, blocks)) {
+        blocks++;
+    }
+    return blocks;
+}
+
 /* Whether hits may end inside a block; the alignment is then the unit. */
 static bool is_fine(const pkvi_match *m)
 {
@@ -63,11 +79,7 @@ static uint64_t match_inside(const pkvi_match *m, uint64_t blocks, uint64_t max_
 
 uint64_t pkvi_match_full(const pkvi_match *m, uint64_t max_tokens, uint64_t *n_blocks)
 {
-    const uint64_t most = max_tokens / m->block_size;
-    uint64_t blocks = 0;
-    while (blocks < most && match_block(m, blocks)) {
-        blocks++;
-    }
+    const uint64_t blocks = match_run(m, max_tokens / m->block_size);
     uint64_t hit = blocks * m->block_size;
     if (is_fine(m)) {
         const uint64_t inside = match_inside(m, blocks, max_tokens);
