@@ -54,7 +54,7 @@ static pkv_status check_keys(const pkv_pool *pool, uint64_t *n_entries)
 {
     for (uint32_t b = 0; b < pool->n_blocks; b++) {
         if (pool->blocks[b].units == 0) {
-            if (pool->entries[b].next_of_block != PKVI_NO_ENTRY ||
+            if (pool->blocks[b].secondary != PKVI_NO_ENTRY ||
                 pool->entries[b].next != PKVI_NO_ENTRY) {
                 return broken("a block without a primary key has others", b);
             }
@@ -65,8 +65,8 @@ static pkv_status check_keys(const pkv_pool *pool, uint64_t *n_entries)
         }
         PKVI_RETURN_IF(check_entry(pool, b, b));
         ++*n_entries;
-        for (uint32_t e = pool->entries[b].next_of_block; e != PKVI_NO_ENTRY;
-             e = pool->entries[e].next_of_block) {
+        for (uint32_t e = pool->blocks[b].secondary; e != PKVI_NO_ENTRY;
+             e = *pkvi_link_of(pool, e)) {
             PKVI_RETURN_IF(check_entry(pool, e, b));
             if (++*n_entries > pool->n_entries) {
                 return broken("the keys of a block have no end", b);

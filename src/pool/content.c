@@ -37,12 +37,12 @@ void pkvi_drop_keys(pkv_pool *pool, pkv_block block, bool tell)
     }
     drop_entry(pool, block, tell);
     pool->blocks[block].units = 0;
-    uint32_t entry = pool->entries[block].next_of_block;
-    pool->entries[block].next_of_block = PKVI_NO_ENTRY;
+    uint32_t entry = pool->blocks[block].secondary;
+    pool->blocks[block].secondary = PKVI_NO_ENTRY;
     while (entry != PKVI_NO_ENTRY) {
-        const uint32_t next = pool->entries[entry].next_of_block;
+        const uint32_t next = *pkvi_link_of(pool, entry);
         drop_entry(pool, entry, tell);
-        pool->entries[entry].next_of_block = pool->free_entry;
+        *pkvi_link_of(pool, entry) = pool->free_entry;
         pool->free_entry = entry;
         entry = next;
     }
@@ -66,20 +66,18 @@ static pkv_status add_secondary(pkv_pool *pool, const pkv_key *key, uint32_t gro
         return pkvi_fail(PKV_E_CORRUPT,
                          "pkv_pool_cache_partial: block %" PRIu32 " has too many keys", block);
     }
-    pool->free_entry = pool->entries[entry].next_of_block;
-    uint32_t *link = &pool->entries[block].next_of_block;
+    pool->free_entry = *pkvi_link_of(pool, entry);
+    uint32_t *link = &pool->blocks[block].secondary;
     while (*link != PKVI_NO_ENTRY) {
-        link = &pool->entries[*link].next_of_block;
+        link = pkvi_link_of(pool, *link);
     }
     *link = entry;
-    pool->entries[entry].next_of_block = PKVI_NO_ENTRY;
+    *pkvi_link_of(pool, entry) = PKVI_NO_ENTRY;
     fill_entry(pool, entry, key, group, block);
     return PKV_OK;
 }
 
 /* ---- whole blocks ---- */
-
-enum { AHEAD = 8 }; /* blocks whose memory is fetched before it is needed */
 
 static pkv_status check_range(const pkv_pool *pool, const pkv_chain *chain, uint64_t from,
                               uint64_t to, uint64_t block_size)
@@ -155,9 +153,9 @@ pkv_status pkv_pool_cache_full(pkv_pool *pool, const pkv_chain *chain, const pkv
     PKVI_RETURN_IF(check_blocks(pool, chain, table, from, to, block_size, group, mask));
     const uint64_t m = block_size / pool->unit;
     for (uint64_t i = from; i < to; i++) {
-        if (i + AHEAD < to) {
-            pkvi_index_prefetch_add(pool, &chain->keys[(i + AHEAD + 1) * m - 1], group,
-                                    table[i + AHEAD]);
+        if (i + PKVI_AHEAD < to) {
+            pkvi_index_prefetch_add(pool, &chain->keys[(i + PKVI_AHEAD + 1) * m - 1], group,
+                                    table[i + PKVI_AHEAD]);
         }
         const pkv_block b = table[i];
         const pkv_key *key = &chain->keys[(i + 1) * m - 1];
@@ -211,12 +209,12 @@ static pkv_status check_partial(const pkv_pool *pool, const pkv_chain *chain, pk
 /* Whether this is a key of the block. Only its own keys are looked at: equal blocks may be many. */
 static bool has_key(const pkv_pool *pool, pkv_block block, const pkv_key *key, uint32_t group)
 {
-    uint32_t e = pool->entries[block].next_of_block;
+    uint32_t e = pool->blocks[block].secondary;
     if (is_keyed(pool, block, key, group)) {
         return true;
     }
     while (e != PKVI_NO_ENTRY && !pkvi_same_key(&pool->entries[e], key, group)) {
-        e = pool->entries[e].next_of_block;
+        e = *pkvi_link_of(pool, e);
     }
     return e != PKVI_NO_ENTRY;
 }
@@ -289,10 +287,9 @@ void pkvi_pool_move_keys(pkv_pool *pool, pkv_block src, pkv_block dst)
     fill_entry(pool, dst, &primary.key, primary.group, dst);
     pool->blocks[dst].units = pool->blocks[src].units;
     pool->blocks[src].units = 0;
-    pool->entries[dst].next_of_block = pool->entries[src].next_of_block;
-    pool->entries[src].next_of_block = PKVI_NO_ENTRY;
-    for (uint32_t e = pool->entries[dst].next_of_block; e != PKVI_NO_ENTRY;
-         e = pool->entries[e].next_of_block) {
+    pool->blocks[dst].secondary = pool->blocks[src].secondary;
+    pool->blocks[src].secondary = PKVI_NO_ENTRY;
+    for (uint32_t e = pool->blocks[dst].secondary; e != PKVI_NO_ENTRY; e = *pkvi_link_of(pool, e)) {
         (void)pkvi_index_remove(pool, e); /* re-keyed behind equal content, as the primary is */
         pool->entries[e].block = dst;
         pkvi_index_add(pool, e);

@@ -77,7 +77,7 @@ static uint64_t begin_find(const pkv_pool *pool, const pkv_key *key, uint32_t gr
 static void prefetch_entry(const pkvi_entry_key *entry)
 {
     __builtin_prefetch(entry);
-    __builtin_prefetch(&entry->next_of_block);
+    __builtin_prefetch(&entry->prev);
 }
 
 /* The entry is nearly always that of the first slot. */

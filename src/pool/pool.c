@@ -76,7 +76,8 @@ static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p)
     pool->n_slots = slots_for(pool->n_entries);
     pool->entries = pkvi_arena_get(&pool->arena, pool->n_entries, sizeof *pool->entries);
     pool->slots = pkvi_arena_get(&pool->arena, (size_t)pool->n_slots, sizeof *pool->slots);
-    ok = pool->entries && pool->slots;
+    pool->links = pkvi_arena_get(&pool->arena, pool->n_entries - n, sizeof *pool->links);
+    ok = pool->entries && pool->slots && (pool->links || pool->n_entries == n);
     if (ok && p->sink.event) {
         pool->event_keys =
             pkvi_arena_get(&pool->arena, (size_t)p->max_table + 1, sizeof *pool->event_keys);
@@ -93,6 +94,8 @@ static void link_all(pkv_pool *pool)
     for (uint32_t b = 0; b < n; b++) {
         pool->blocks[b].next = b + 1 < n ? b + 1 : 0;
         pool->blocks[b].prev = b > 0 ? b - 1 : n - 1;
+        pool->blocks[b].ahead = b + PKVI_AHEAD < n ? b + PKVI_AHEAD : 0;
+        pool->blocks[b].secondary = PKVI_NO_ENTRY;
     }
     pool->n_free = pool->n_blocks - 1;
     if (!pool->caching) {
@@ -101,7 +104,9 @@ static void link_all(pkv_pool *pool)
     for (uint32_t e = 0; e < pool->n_entries; e++) {
         pool->entries[e].block = e < n ? e : 0;
         pool->entries[e].next = pool->entries[e].prev = PKVI_NO_ENTRY;
-        pool->entries[e].next_of_block = e >= n && e + 1 < pool->n_entries ? e + 1 : PKVI_NO_ENTRY;
+    }
+    for (uint32_t e = n; e < pool->n_entries; e++) {
+        pool->links[e - n] = e + 1 < pool->n_entries ? e + 1 : PKVI_NO_ENTRY;
     }
     pool->free_entry = pool->n_entries > n ? n : PKVI_NO_ENTRY;
 }
@@ -230,15 +235,15 @@ static void link_after(pkv_pool *pool, uint32_t b, uint32_t before)
     pool->n_free++;
 }
 
-enum { AHEAD = 8 }; /* blocks whose keys are fetched before they are dropped */
-
 void pkvi_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids)
 {
     uint32_t b = pool->blocks[0].next;
     for (uint64_t i = 0; i < n; i++) {
+        pkvi_block *block = &pool->blocks[b];
+        __builtin_prefetch(&pool->blocks[block->ahead], 1);
         ids[i] = b;
-        pool->blocks[b].refs = 1;
-        b = pool->blocks[b].next;
+        block->refs = 1;
+        b = block->next;
     }
     pool->blocks[0].next = b;
     pool->blocks[b].prev = 0;
@@ -250,11 +255,11 @@ void pkvi_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids)
         }
     }
     for (uint64_t i = 0; i < n; i++) {
-        if (pool->caching && i + 2 * AHEAD < n) {
-            __builtin_prefetch(&pool->entries[ids[i + 2 * AHEAD]]);
+        if (pool->caching && i + 2 * PKVI_AHEAD < n) {
+            __builtin_prefetch(&pool->entries[ids[i + 2 * PKVI_AHEAD]]);
         }
-        if (pool->caching && i + AHEAD < n && pool->blocks[ids[i + AHEAD]].units != 0) {
-            pkvi_index_prefetch_remove(pool, ids[i + AHEAD]);
+        if (pool->caching && i + PKVI_AHEAD < n && pool->blocks[ids[i + PKVI_AHEAD]].units != 0) {
+            pkvi_index_prefetch_remove(pool, ids[i + PKVI_AHEAD]);
         }
         if (pool->samples) {
             pkvi_residency_ended(pool, ids[i]);
@@ -332,20 +337,47 @@ static pkv_status check_held(pkv_pool *pool, const char *function, const pkv_blo
     return PKV_OK;
 }
 
+static void put_back(pkv_pool *pool, uint32_t b)
+{
+    uint32_t *old = &pool->recent[pool->n_recent++ % PKVI_AHEAD];
+    pool->blocks[*old].ahead = b;
+    *old = b;
+    link_after(pool, b, pool->blocks[0].prev);
+}
+
+/* What comes after the last blocks that were put to the front is what was first before. */
+static void hint_across(pkv_pool *pool, const pkv_block *ids, uint64_t n, uint32_t old_first)
+{
+    for (uint64_t i = n > PKVI_AHEAD ? n - PKVI_AHEAD : 0; i < n; i++) {
+        pool->blocks[ids[i]].ahead = old_first;
+        old_first = pool->blocks[old_first].next;
+    }
+}
+
 void pkvi_pool_release(pkv_pool *pool, const pkv_block *ids, uint64_t n)
 {
+    const uint32_t old_first = pool->blocks[0].next;
     uint32_t front = 0; /* the last block that this call put to the front */
     for (uint64_t i = 0; i < n; i++) {
         const uint32_t b = ids[i];
+        if (i + PKVI_AHEAD < n) {
+            __builtin_prefetch(&pool->blocks[ids[i + PKVI_AHEAD]], 1);
+        }
         if (b == PKV_BLOCK_NULL || --pool->blocks[b].refs != 0) {
             continue;
         }
         if (pool->caching && pool->blocks[b].units != 0) {
-            link_after(pool, b, pool->blocks[0].prev);
+            put_back(pool, b);
         } else {
             link_after(pool, b, front);
+            if (i >= PKVI_AHEAD) { /* most likely put to the front, too, and still there */
+                pool->blocks[ids[i - PKVI_AHEAD]].ahead = b;
+            }
             front = b;
         }
+    }
+    if (front != 0) {
+        hint_across(pool, ids, n, old_first);
     }
 }
 
@@ -368,7 +400,7 @@ pkv_status pkv_pool_unpin(pkv_pool *pool, const pkv_block *ids, uint64_t n)
             pool->watched[b] = 1;
         }
         if (--pool->blocks[b].refs == 0) {
-            link_after(pool, b, pool->blocks[0].prev);
+            put_back(pool, b);
         }
     }
     return PKV_OK;

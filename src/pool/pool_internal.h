@@ -1,6 +1,6 @@
 /* pool_internal.h  A pool in memory.
  *
- * Blocks are numbers; all that handing out and giving back needs of one lies in 16 bytes by number.
+ * Blocks are numbers; all that handing out and giving back needs of one lies in 24 bytes by number.
  * The list of free and idle blocks is doubly linked and circular with the null block as its
  * sentinel, which is never in it:
  *
@@ -25,16 +25,20 @@
 
 typedef struct pkvi_block {
     uint32_t next, prev; /* the free list */
+    uint32_t ahead;      /* the one that was PKVI_AHEAD blocks behind it there: a hint */
     uint32_t refs;
-    uint32_t units; /* of the prefix that its primary key names; 0: it has none */
+    uint32_t units;     /* of the prefix that its primary key names; 0: it has none */
+    uint32_t secondary; /* its first secondary key, or PKVI_NO_ENTRY */
 } pkvi_block;
+
+/* Walking a list waits for every link in turn; the hint fetches blocks that come after the next. */
+enum { PKVI_AHEAD = 8 };
 
 typedef struct pkvi_entry_key {
     pkv_key key;
     uint32_t group;
-    uint32_t block;         /* that the key names */
-    uint32_t next, prev;    /* ring of equal keys; PKVI_NO_ENTRY: not in the index */
-    uint32_t next_of_block; /* secondary keys of the block, or the free list of entries */
+    uint32_t block;      /* that the key names */
+    uint32_t next, prev; /* ring of equal keys; PKVI_NO_ENTRY: not in the index */
 } pkvi_entry_key;
 
 /* Residency sample of one block. */
@@ -48,11 +52,14 @@ typedef struct pkvi_sample {
 struct pkv_pool {
     pkvi_arena arena; /* holds this struct too */
     uint64_t n_blocks, n_free;
-    pkvi_block *blocks; /* [n_blocks] */
-    uint8_t *watched;   /* [n_blocks] on_reuse is due */
+    pkvi_block *blocks;          /* [n_blocks] */
+    uint32_t recent[PKVI_AHEAD]; /* the last ones that were put to the back, a ring */
+    uint32_t n_recent;
+    uint8_t *watched; /* [n_blocks] on_reuse is due */
 
     pkvi_entry_key *entries; /* [n_entries] */
     uint32_t n_entries, free_entry;
+    uint32_t *links; /* [n_entries - n_blocks] next secondary key of the block, or next free one */
     uint64_t *slots; /* [n_slots] upper half of the digest, entry + 1; 0: empty */
     uint64_t n_slots, n_keys;
 
@@ -75,6 +82,11 @@ struct pkv_pool {
     uint64_t (*clock_ns)(void *ctx);
     void (*on_residency)(void *ctx, const pkv_residency *sample);
 };
+
+static inline uint32_t *pkvi_link_of(const pkv_pool *pool, uint32_t secondary)
+{
+    return &pool->links[secondary - pool->n_blocks];
+}
 
 /* ---- index.c ---- */
 

@@ -101,7 +101,7 @@ static void a_key_that_the_index_lacks_is_found(void **state)
     assert_broken(&f, f.pool->blocks[3].units, 4, "");
     assert_broken(&f, f.pool->entries[1].group, 1, "");
     assert_broken(&f, f.pool->entries[2].block, 3, "");
-    assert_broken(&f, f.pool->entries[f.pool->entries[1].next_of_block].block, 2, "");
+    assert_broken(&f, f.pool->entries[f.pool->blocks[1].secondary].block, 2, "");
     close_pool(&f);
 }
 
@@ -110,7 +110,7 @@ static void a_key_in_the_index_that_no_block_has_is_found(void **state)
     (void)state;
     fixture f;
     open_used(&f);
-    assert_broken(&f, f.pool->entries[1].next_of_block, PKVI_NO_ENTRY, "");
+    assert_broken(&f, f.pool->blocks[1].secondary, PKVI_NO_ENTRY, "");
     close_pool(&f);
 }
 
@@ -160,7 +160,7 @@ static void a_number_out_of_the_pool_is_found(void **state)
     assert_broken(&f, f.pool->blocks[5].next, UINT32_MAX, "");
     assert_broken(&f, f.pool->entries[2].next, PKVI_NO_ENTRY - 1, "");
     assert_broken(&f, f.pool->entries[2].block, UINT32_MAX, "");
-    assert_broken(&f, f.pool->entries[1].next_of_block, PKVI_NO_ENTRY - 1, "");
+    assert_broken(&f, f.pool->blocks[1].secondary, PKVI_NO_ENTRY - 1, "");
     close_pool(&f);
 }
 
