@@ -1,4 +1,4 @@
-/* bench.c  Samples, medians and tables of `pagedkv bench`. */
+/* bench.c  Time, random content and failures of `pagedkv bench`. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "bench.h"
@@ -67,53 +67,12 @@ const char *bench_cpu(char text[128])
     return text;
 }
 
-/* ---- memory that a library object takes ---- */
-
-static void *count_alloc(void *ctx, size_t bytes, size_t align)
+void bench_tokens(int32_t *tokens, uint64_t n, uint64_t *state)
 {
-    void *memory = aligned_alloc(align, (bytes + align - 1) / align * align);
-    *(size_t *)ctx += memory ? bytes : 0;
-    return memory;
-}
-
-static void count_free(void *ctx, void *memory, size_t bytes, size_t align)
-{
-    (void)align;
-    *(size_t *)ctx -= bytes;
-    free(memory);
-}
-
-pkv_alloc bench_counting(size_t *bytes)
-{
-    *bytes = 0;
-    return (pkv_alloc){bytes, count_alloc, count_free};
-}
-
-/* ---- figures ---- */
-
-void bench_table_init(bench_table *table, const bench_row *rows, size_t runs)
-{
-    *table = (bench_table){.runs = runs};
-    while (rows[table->n_rows].name) {
-        bench_row *row = &table->rows[table->n_rows];
-        *row = rows[table->n_rows++];
-        row->ns = bench_memory(runs, sizeof *row->ns);
-        row->ceiling_ns = bench_memory(runs, sizeof *row->ceiling_ns);
+    enum { VOCABULARY = 128256 };
+    for (uint64_t i = 0; i < n; i++) {
+        tokens[i] = (int32_t)(bench_random(state) % VOCABULARY);
     }
-}
-
-void bench_table_free(bench_table *table)
-{
-    for (size_t i = 0; i < table->n_rows; i++) {
-        free(table->rows[i].ns);
-        free(table->rows[i].ceiling_ns);
-    }
-}
-
-void bench_add(bench_table *table, size_t run, size_t row, double ns, double ceiling_ns)
-{
-    table->rows[row].ns[run] = ns;
-    table->rows[row].ceiling_ns[run] = ceiling_ns;
 }
 
 static int by_size(const void *a, const void *b)
@@ -122,71 +81,9 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-typedef struct summary {
-    double ns, min, max, ceiling_ns, ratio;
-} summary;
-
-static double median(double *sorted, const double *values, size_t n)
+double bench_quantile(double *values, size_t n, double share)
 {
-    memcpy(sorted, values, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, by_size);
-    return sorted[n / 2];
-}
-
-static summary summarize(const bench_row *row, size_t n)
-{
-    double *sorted = bench_memory(n, sizeof *sorted), *ratios = bench_memory(n, sizeof *ratios);
-    summary s;
-    for (size_t i = 0; i < n; i++) {
-        ratios[i] = row->ns[i] > 0 ? row->ceiling_ns[i] / row->ns[i] : 0;
-    }
-    s.ratio = median(sorted, ratios, n);
-    s.ceiling_ns = median(sorted, row->ceiling_ns, n);
-    s.ns = median(sorted, row->ns, n);
-    s.min = sorted[0];
-    s.max = sorted[n - 1];
-    free(ratios);
-    free(sorted);
-    return s;
-}
-
-double bench_median(const bench_table *table, size_t row)
-{
-    return summarize(&table->rows[row], table->runs).ns;
-}
-
-void bench_print(const bench_table *table)
-{
-    printf("  %-16s %-9s %11s %11s %11s %11s  %5s  %s\n", "ns", "per", "median", "least", "most",
-           "ceiling", "ratio", "the ceiling is");
-    for (size_t i = 0; i < table->n_rows; i++) {
-        const bench_row *row = &table->rows[i];
-        const summary s = summarize(row, table->runs);
-        printf("  %-16s %-9s %11.1f %11.1f %11.1f", row->name, row->unit, s.ns, s.min, s.max);
-        if (row->ceiling) {
-            printf(" %11.1f  %4.0f%%  %s", s.ceiling_ns, 100 * s.ratio, row->ceiling);
-        }
-        printf("\n");
-    }
-    printf("\n");
-}
-
-json_t *bench_json(const bench_table *table)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < table->n_rows; i++) {
-        const bench_row *row = &table->rows[i];
-        const summary s = summarize(row, table->runs);
-        json_t *one = json_object();
-        cli_set(one, "name", json_string(row->name));
-        cli_set(one, "unit", json_string(row->unit));
-        cli_set(one, "ns", json_real(s.ns));
-        cli_set(one, "min_ns", json_real(s.min));
-        cli_set(one, "max_ns", json_real(s.max));
-        cli_set(one, "ceiling", row->ceiling ? json_string(row->ceiling) : json_null());
-        cli_set(one, "ceiling_ns", row->ceiling ? json_real(s.ceiling_ns) : json_null());
-        cli_set(one, "ratio", row->ceiling ? json_real(s.ratio) : json_null());
-        cli_push(list, one);
-    }
-    return list;
+    const size_t at = (size_t)((double)n * share);
+    qsort(values, n, sizeof *values, by_size);
+    return values[at < n ? at : n - 1];
 }

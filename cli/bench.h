@@ -1,14 +1,17 @@
-/* bench.h  Time, figures and ceilings of `pagedkv bench`.
+/* bench.h  Time, figures, cold memory and ceilings of `pagedkv bench`.
  *
- * A figure is the time of one operation beside its ceiling: what this machine needs for the memory
- * that any implementation must touch, or the bytes that it must digest. Both are measured in turn,
- * once a run; medians and ratios are over the runs. */
+ * A figure is what one operation takes, beside a ceiling that is measured in the same run (what
+ * this machine needs for the memory that any implementation must touch, or for the bytes that it
+ * must digest) and beside the bound that was demanded. Medians and ratios are over the runs.
+ *
+ * Most figures are taken twice. Hot: the operation was done just before. Cold: all memory of the
+ * library object, and of the request, was flushed out of all caches just before. */
 #ifndef BENCH_H
 #define BENCH_H
 
 #include "cli.h"
 
-enum { BENCH_MAX_RUNS = 1000, BENCH_MAX_ROWS = 12 };
+enum { BENCH_UNIT = 16, BENCH_MAX_RUNS = 1000, BENCH_MAX_ROWS = 24, BENCH_US = 1000 };
 
 /* Nanoseconds of a clock that never goes back. */
 double bench_now(void);
@@ -19,91 +22,146 @@ void *bench_memory(size_t n, size_t bytes);
 uint64_t bench_random(uint64_t *state);
 /* The numbers first ... first + n - 1 in random order. */
 void bench_shuffle(uint32_t *out, size_t n, uint32_t first, uint64_t *state);
+/* Tokens of a vocabulary of 128,256. */
+void bench_tokens(int32_t *tokens, uint64_t n, uint64_t *state);
 /* Name of the CPU as the system tells it. */
 const char *bench_cpu(char text[128]);
+/* The value that a share of others is below; sorts them. 0.5: the median. */
+double bench_quantile(double *values, size_t n, double share);
 
 /* ---- figures ---- */
 
+typedef enum bench_set { HOT, COLD, N_SETS } bench_set;
+
 typedef struct bench_row {
-    const char *name, *unit; /* "take_release", "block" */
+    const char *name, *unit; /* "take_release", "ns/block" */
     const char *ceiling;     /* what its ceiling is made of; NULL: the row has none */
-    double *ns, *ceiling_ns; /* [runs] of one unit */
+    const char *bound;       /* the most that was demanded; NULL: the row has none */
+    const char *cold_bound;  /* the same for cold; NULL: as hot */
+    bool one_set;            /* neither hot nor cold */
 } bench_row;
+
+/* One run's value, in the unit of the row. Without a ceiling or a bound: 0. */
+typedef struct bench_sample {
+    double value, ceiling, bound;
+} bench_sample;
 
 typedef struct bench_table {
     bench_row rows[BENCH_MAX_ROWS];
+    bench_sample *samples[BENCH_MAX_ROWS][N_SETS]; /* [runs] */
     size_t n_rows, runs;
 } bench_table;
 
 /* `rows` with a NULL name at their end; their names and texts are borrowed. */
 void bench_table_init(bench_table *table, const bench_row *rows, size_t runs);
 void bench_table_free(bench_table *table);
-void bench_add(bench_table *table, size_t run, size_t row, double ns, double ceiling_ns);
-/* Median of a row, in nanoseconds. */
-double bench_median(const bench_table *table, size_t row);
+void bench_add(bench_table *table, size_t run, size_t row, bench_set set, bench_sample sample);
+double bench_median(const bench_table *table, size_t row, bench_set set);
 /* All rows, for people. */
 void bench_print(const bench_table *table);
-/* [{"name", "unit", "ns", "min_ns", "max_ns", "ceiling", "ceiling_ns", "ratio"}]; ratio: ceiling
- * over figure, the median over the runs; the last three are null where there is no ceiling. */
+/* [{"name", "set", "unit", "value", "least", "most", "ceiling", "ceiling_value", "ratio", "bound",
+ * "bound_value", "met"}]; set: "hot", "cold" or null; ratio: ceiling / value, the median over the
+ * runs; met: the median of value / bound is at most 1. Null where there is no ceiling or bound. */
 json_t *bench_json(const bench_table *table);
+/* A table into the answer by its name, or with a title onto the screen. */
+void bench_tell(const bench_table *table, json_t *answer, const char *name, const char *title);
 
-/* ---- memory that a library object takes ---- */
+/* ---- memory of library objects, and cold memory ---- */
 
-/* Hooks that count: *bytes is what was given out and not taken back. */
-pkv_alloc bench_counting(size_t *bytes);
+/* What the hooks gave out and what was not taken back. Frees itself with the last of it. */
+typedef struct bench_heap {
+    size_t bytes; /* that the library asked for */
+    struct bench_piece *pieces;
+    size_t *unused; /* places in pieces */
+    size_t n_pieces, n_unused, room;
+} bench_heap;
+
+/* Zero it first. */
+pkv_alloc bench_hooks(bench_heap *heap);
+void bench_heap_free(bench_heap *heap);
+/* Pushes memory out of all caches; bench_chilled() ends it, and so forgets most page addresses. */
+void bench_chill_heap(const bench_heap *heap);
+void bench_chill(const void *memory, size_t bytes);
+void bench_chilled(void);
+/* How that is done on this machine. */
+const char *bench_chill_name(void);
 
 /* ---- ceilings ---- */
 
-/* ns of a line of 64 bytes that is read in random order, of a step of a pointer chase, and of a
- * line that memcpy() copies. */
-typedef struct bench_speed {
-    double read_ns, chase_ns, copy_ns;
-} bench_speed;
+/* n nodes of 16 or 64 bytes in random order: what a pool or an index needs for each block. */
+typedef struct bench_nodes bench_nodes;
 
-/* The same over memory of 4, of 16 and of 64 bytes for each block of a pool. */
-typedef struct bench_memory_speeds {
-    bench_speed by_4, by_16, by_64;
-} bench_memory_speeds;
+bench_nodes *bench_nodes_new(size_t n, size_t bytes);
+void bench_nodes_free(bench_nodes *nodes);
+/* ns of one of the first n nodes, all words, in an order that is known ahead; and as a linked
+ * list. */
+double bench_nodes_read(bench_nodes *nodes, size_t n, bench_set set);
+double bench_nodes_chase(bench_nodes *nodes, size_t n, bench_set set);
 
-typedef struct bench_ground bench_ground;
-extern const bench_row bench_memory_rows[];
+/* Twice the same bytes. */
+typedef struct bench_twins {
+    void *a, *b;
+    size_t bytes;
+} bench_twins;
 
-bench_ground *bench_ground_new(uint64_t blocks);
-void bench_ground_free(bench_ground *ground);
-/* One run, kept in a table of bench_memory_rows, too. */
-bench_memory_speeds bench_ground_run(bench_ground *ground, bench_table *table, size_t run);
+void bench_twins_init(bench_twins *twins, size_t bytes);
+void bench_twins_free(bench_twins *twins);
+/* ns of memcmp() and memcpy() of all bytes. */
+double bench_compare(const bench_twins *twins, bench_set set);
+double bench_copy(const bench_twins *twins, bench_set set);
 
-/* Nanoseconds of one key's digest by the library alone, over a chain of messages of the lengths
- * that these tokens have. sha: SHA-256, else XXH3-128. */
-double bench_digest(const int32_t *tokens, size_t n_keys, size_t unit, bool sha);
+/* Chained: each message holds the digest before it. Inline: XXH3 is compiled in. */
+typedef enum bench_how { BENCH_ALONE, BENCH_CHAINED, BENCH_CHAINED_INLINE } bench_how;
+
+/* ns of one key's digest by libcrypto or libxxhash alone, over messages of the lengths that these
+ * tokens have. hash: SHA256_CBOR, XXHASH_CBOR, PKV_XXH3. */
+double bench_digest(const int32_t *tokens, size_t n_keys, uint32_t hash, bench_how how);
+/* n digests of the first lengths[i] bytes; to: [16], may lie in the message. */
+void bench_xxh3_inline(const uint8_t *message, const size_t *lengths, size_t n, uint8_t *to);
 
 /* ---- caches ---- */
 
 typedef struct bench_cache_params {
-    uint32_t hash;
     uint64_t blocks, max_model_len;
     bool caching, window; /* window: a second group */
+    bool keys;            /* somebody wants the keys of blocks */
+    bench_heap *heap;
 } bench_cache_params;
 
 pkv_cache *bench_cache(const bench_cache_params *params);
+/* Hands out all blocks once and gives them back, so that the free list is in no order that memory
+ * could follow. All sequences are closed; nothing is cached then. */
+void bench_scramble(pkv_cache *cache, uint64_t *state);
 pkv_seq *bench_open(pkv_cache *cache, const int32_t *tokens, uint64_t n, const pkv_key *keys,
                     uint64_t n_keys);
 /* Slots for all that is not cached; returns the hit. */
 uint64_t bench_allocate(pkv_seq *seq, uint64_t new_tokens);
-void bench_tokens(int32_t *tokens, uint64_t n, uint64_t *state);
+void bench_close(pkv_seq *seq);
+/* Prompts of n fresh tokens, one after the other, each in one step, and closed. */
+void bench_fill(pkv_cache *cache, uint64_t n, uint64_t prompts, uint64_t *state);
+/* ns of the keys of these tokens, as caches of bench_cache() compute them; keys: [n / 16]. */
+double bench_key_chain(const int32_t *tokens, uint64_t n, pkv_key *keys);
 
 /* ---- the benchmarks ---- */
 
 typedef struct bench_params {
     uint64_t runs;
-    uint64_t size;      /* blocks of the pool, or tokens of the hit; 0: all that are usual */
+    uint64_t blocks;    /* of a pool that is larger than the first caches */
     uint64_t sequences; /* that advance together */
-    bool json;
+    uint64_t tokens;    /* of a prompt */
+    uint64_t prompts;   /* cached ones, beside the one that is looked up */
+    bool curve, json;
 } bench_params;
 
 /* They print, or fill the answer. */
 void bench_pool(const bench_params *params, json_t *answer);
 void bench_prefix(const bench_params *params, json_t *answer);
+/* Parts of the pool's. */
+void bench_curve(const bench_params *params, json_t *answer);
+void bench_prompts(const bench_params *params, json_t *answer);
+void bench_bytes(const bench_params *params, json_t *answer);
 void bench_steps(const bench_params *params, json_t *answer);
+/* A part of the prefixes'. */
+void bench_keys(const bench_params *params, json_t *answer);
 
 #endif

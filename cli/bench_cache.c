@@ -3,13 +3,13 @@
 
 #include "bench.h"
 
-enum { UNIT = 16, WINDOW = 512 };
+enum { WINDOW = 512, HASH = PKV_HASH_SHA256_CBOR };
 
 static pkv_spec spec_of(uint32_t kind)
 {
     pkv_spec spec;
     bench_need(pkv_spec_init(&spec, kind) == PKV_OK, "spec");
-    spec.block_size = UNIT;
+    spec.block_size = BENCH_UNIT;
     spec.num_kv_heads = 1;
     spec.head_size = 8;
     spec.dtype = PKV_DTYPE_BFLOAT16;
@@ -18,9 +18,23 @@ static pkv_spec spec_of(uint32_t kind)
     return spec;
 }
 
+static void ignore_event(void *ctx, const pkv_event *event)
+{
+    (void)ctx;
+    (void)event;
+}
+
+/* By what the cache finds its blocks. Somebody who listens to events wants keys; without a listener
+ * nobody does. A parameter that asks for one or the other belongs here. */
+static void choose_index(pkv_cache_params *params, bool keys)
+{
+    params->sink.event = keys ? ignore_event : NULL;
+}
+
 pkv_cache *bench_cache(const bench_cache_params *params)
 {
     const pkv_spec layers[] = {spec_of(PKV_KIND_FULL), spec_of(PKV_KIND_SLIDING_WINDOW)};
+    const pkv_alloc hooks = bench_hooks(params->heap);
     uint64_t page;
     pkv_plan_params plan_params;
     pkv_cache_params cache_params;
@@ -36,7 +50,9 @@ pkv_cache *bench_cache(const bench_cache_params *params)
     bench_need(pkv_plan_create(&plan_params, &plan) == PKV_OK, "plan");
     pkv_cache_params_init(&cache_params);
     cache_params.plan = plan;
-    cache_params.hash = params->hash;
+    cache_params.hash = HASH;
+    cache_params.alloc = &hooks;
+    choose_index(&cache_params, params->keys);
     bench_need(pkv_cache_create(&cache_params, &cache) == PKV_OK, "cache");
     pkv_plan_destroy(plan);
     return cache;
@@ -66,10 +82,79 @@ uint64_t bench_allocate(pkv_seq *seq, uint64_t new_tokens)
     return result.cached_tokens;
 }
 
-void bench_tokens(int32_t *tokens, uint64_t n, uint64_t *state)
+void bench_close(pkv_seq *seq)
 {
-    enum { VOCABULARY = 128256 };
-    for (uint64_t i = 0; i < n; i++) {
-        tokens[i] = (int32_t)(bench_random(state) % VOCABULARY);
+    bench_need(pkv_seq_close(seq, false) == PKV_OK, "close");
+}
+
+void bench_fill(pkv_cache *cache, uint64_t n, uint64_t prompts, uint64_t *state)
+{
+    int32_t *tokens = bench_memory(n, sizeof *tokens);
+    for (uint64_t i = 0; i < prompts; i++) {
+        bench_tokens(tokens, n, state);
+        pkv_seq *seq = bench_open(cache, tokens, n, NULL, 0);
+        (void)bench_allocate(seq, n);
+        bench_close(seq);
     }
+    free(tokens);
+}
+
+/* `crowd` sequences grow by a block each time it is their turn, which is drawn. */
+static void grow_in_turn(pkv_cache *cache, size_t crowd, uint64_t blocks, uint64_t *state)
+{
+    const uint64_t n = blocks * BENCH_UNIT;
+    int32_t *tokens = bench_memory(n, sizeof *tokens);
+    pkv_seq **seqs = bench_memory(crowd, sizeof(pkv_seq *));
+    uint64_t *left = bench_memory(crowd, sizeof *left);
+    for (size_t i = 0; i < crowd; i++) {
+        bench_tokens(tokens, n, state);
+        seqs[i] = bench_open(cache, tokens, n, NULL, 0);
+        left[i] = blocks;
+    }
+    for (size_t growing = crowd; growing > 0;) {
+        const size_t i = bench_random(state) % growing;
+        (void)bench_allocate(seqs[i], BENCH_UNIT);
+        if (--left[i] == 0) {
+            pkv_seq *seq = seqs[i];
+            seqs[i] = seqs[--growing];
+            seqs[growing] = seq; /* that is done */
+            left[i] = left[growing];
+        }
+    }
+    for (size_t i = 0; i < crowd; i++) {
+        bench_close(seqs[i]);
+    }
+    free(left);
+    free(seqs);
+    free(tokens);
+}
+
+void bench_scramble(pkv_cache *cache, uint64_t *state)
+{
+    enum { CROWD = 64 };
+    const pkv_cache_info *info = pkv_cache_get_info(cache);
+    const uint64_t most = info->max_model_len / BENCH_UNIT;
+    for (uint64_t left = info->n_blocks - 1; left > 0;) {
+        const size_t crowd = left < CROWD ? (size_t)left : CROWD;
+        const uint64_t blocks = left / crowd < most ? left / crowd : most;
+        grow_in_turn(cache, crowd, blocks, state);
+        left -= crowd * blocks;
+    }
+    bench_need(pkv_cache_reset(cache) == PKV_OK, "reset");
+}
+
+double bench_key_chain(const int32_t *tokens, uint64_t n, pkv_key *keys)
+{
+    pkv_hasher *hasher;
+    pkv_hasher_params params;
+    pkv_hasher_params_init(&params);
+    params.hash = HASH;
+    bench_need(pkv_hasher_create(&params, &hasher) == PKV_OK, "hasher");
+    const double start = bench_now();
+    bench_need(pkv_key_chain(hasher, NULL, tokens, n, BENCH_UNIT, 0, 0, n / BENCH_UNIT, NULL,
+                             keys) == PKV_OK,
+               "keys");
+    const double ns = bench_now() - start;
+    pkv_hasher_destroy(hasher);
+    return ns;
 }

@@ -1,236 +1,253 @@
-/* bench_prefix.c  pagedkv bench prefix: what a request costs that hits a long prefix.
+/* bench_prefix.c  pagedkv bench prefix: keys of a prompt, and how long a cached one is looked for.
  *
- * A cache of 131,072 blocks is full of other content, handed out to many sequences in turn. One
- * prompt is in it; requests for it come in: open (which computes its keys), look up, allocate
- * (which looks up once more, and takes the hit), close. */
+ * Two caches, one whose keys nobody wants and one whose keys somebody does, hold many prompts of
+ * which each was one request, and one path that was built by 32 requests: request i has the first i
+ * 32nds of it and then tokens of its own. What is looked up is a cached prompt and one token more,
+ * so that the hit is the whole prompt. Each sample looks up once, in a sequence of its own.
+ *
+ * Hot: the same prompt again and again. Cold: all memory of the cache and of the request, another
+ * prompt each time. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench.h"
 
-enum { UNIT = 16, MIN_TOKENS = 524288 };
+enum { BRANCHES = 32, HOT_ROUNDS = 15, USUAL_TOKENS = 32768 };
 
-enum row {
-    OPEN_SHA256,
-    OPEN_XXH3,
-    LOOKUP,
-    ALLOCATE,
-    CLOSE,
-    REQUEST_SHA256,
-    REQUEST_XXH3,
-    REQUEST_READY,
-    N_ROWS
-};
+#define COMPARE "memcmp of the tokens"
 
 static const bench_row rows[] = {
-    {"open_sha256_cbor", "key", "digests of the same bytes by libcrypto", NULL, NULL},
-    {"open_pkv_xxh3", "key", "digests of the same bytes by libxxhash", NULL, NULL},
-    {"lookup", "block", "read_16, read_64: slot, entry", NULL, NULL},
-    {"allocate", "block", "2 read_16, read_64: lookup, node", NULL, NULL},
-    {"close", "block", "read_16: node", NULL, NULL},
-    {"request_sha256", "request", "digests, 2 read_16 and read_64 a block", NULL, NULL},
-    {"request_xxh3", "request", "digests, 2 read_16 and read_64 a block", NULL, NULL},
-    {"request_ready", "request", "keys are there: 2 read_16, read_64 a block", NULL, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
+    {"one_run", "us/prompt", COMPARE, "4 us for 32,768 tokens", "1.5 memcmp", false},
+    {"32_branches", "us/prompt", COMPARE, "8 us for 32,768 tokens", "1.5 memcmp", false},
+    {"open", "us/prompt", "tokens copied", NULL, NULL, false},
+    {"open_keys", "us/prompt", "digests, 64 bytes a block", "key chain + 20 ns/block", NULL, false},
+    {"ready_keys", "us/prompt", "64 bytes a block", "20 ns/block", NULL, false},
+    {"key_chain", "us/prompt", "digests", NULL, NULL, false},
+    {NULL, NULL, NULL, NULL, NULL, false},
 };
+enum row { ONE_RUN, BRANCHED, OPEN, OPEN_KEYS, READY_KEYS, KEY_CHAIN };
 
-typedef struct hit_bench {
-    pkv_cache *sha, *xxh3;
-    int32_t *tokens; /* [n] */
-    pkv_key *keys;   /* [n_keys] by SHA-256 */
-    uint64_t n, n_keys, hit;
-} hit_bench;
+typedef struct filled {
+    pkv_cache *cache;
+    bench_heap heap;
+} filled;
 
-/* Nanoseconds of the parts of one request. */
+typedef struct lookup_bench {
+    filled plain, keyed;
+    int32_t *tokens; /* [n + 1] of the request */
+    pkv_key *keys;   /* [blocks] */
+    bench_nodes *entries;
+    bench_twins twins;
+    uint64_t n, blocks, prompts, state; /* n: whole blocks */
+} lookup_bench;
+
+/* Nanoseconds of a request's parts. */
 typedef struct parts {
-    double open, lookup, allocate, close;
+    double open, lookup;
 } parts;
 
-static parts run_request(const hit_bench *b, pkv_cache *cache, const pkv_key *keys)
+/* ---- caches that are full ---- */
+
+enum { PATH = 1 << 20 }; /* the number of the path of branches */
+
+static void write_prompt(lookup_bench *b, uint64_t prompt)
+{
+    enum { MIXED = 32 };
+    uint64_t state = UINT64_C(0x9e3779b97f4a7c15) ^ (prompt << 20);
+    for (size_t i = 0; i < MIXED; i++) {
+        (void)bench_random(&state);
+    }
+    bench_tokens(b->tokens, b->n + 1, &state);
+}
+
+/* A request that takes what is cached, computes the rest and ends. */
+static void serve(filled *f, const int32_t *tokens, uint64_t n)
 {
     pkv_hit hit;
-    double at[5];
-    at[0] = bench_now();
-    pkv_seq *seq = bench_open(cache, b->tokens, b->n, keys, b->n_keys);
-    at[1] = bench_now();
-    bench_need(pkv_seq_lookup(seq, &hit) == PKV_OK && hit.tokens == b->hit, "lookup");
-    at[2] = bench_now();
-    bench_need(bench_allocate(seq, b->n - b->hit) == b->hit, "the hit is gone");
-    at[3] = bench_now();
-    bench_need(pkv_seq_close(seq, false) == PKV_OK, "close");
-    at[4] = bench_now();
-    return (parts){at[1] - at[0], at[2] - at[1], at[3] - at[2], at[4] - at[3]};
+    pkv_seq *seq = bench_open(f->cache, tokens, n, NULL, 0);
+    bench_need(pkv_seq_lookup(seq, &hit) == PKV_OK, "lookup");
+    (void)bench_allocate(seq, n - hit.tokens);
+    bench_close(seq);
 }
 
-/* ---- a cache that is full ---- */
-
-/* Sequences grow in turn, so that the blocks of each lie apart. `prompt`: that of the first one. */
-static void fill_once(const hit_bench *b, pkv_cache *cache, uint64_t crowd, const int32_t *prompt,
-                      uint64_t *state)
+/* Each request goes on with the path where the one before has left it. */
+static void fill_branches(lookup_bench *b, filled *f)
 {
-    int32_t *tokens = bench_memory(b->n, sizeof *tokens);
-    pkv_seq **seqs = bench_memory(crowd, sizeof(pkv_seq *));
-    for (uint64_t i = 0; i < crowd; i++) {
-        bench_tokens(tokens, b->n, state);
-        seqs[i] = bench_open(cache, i == 0 && prompt ? prompt : tokens, b->n, NULL, 0);
+    const uint64_t branches = b->blocks < BRANCHES ? b->blocks : BRANCHES;
+    const uint64_t part = b->blocks / branches * BENCH_UNIT;
+    for (uint64_t i = 1; i <= branches; i++) {
+        const uint64_t shared = i < branches ? i * part : b->n;
+        write_prompt(b, PATH);
+        bench_tokens(b->tokens + shared, part, &b->state);
+        serve(f, b->tokens, shared + part);
     }
-    for (uint64_t k = 0; k < b->n; k += UNIT) {
-        for (uint64_t i = 0; i < crowd; i++) {
-            (void)bench_allocate(seqs[i], UNIT);
+}
+
+/* Half of the prompts, the path, the other half. */
+static void fill(lookup_bench *b, filled *f, bool keys)
+{
+    f->cache = bench_cache(&(bench_cache_params){
+        .blocks = (b->prompts + 3) * b->blocks + 1, /* a path has up to two prompts' blocks */
+        .max_model_len = 2 * b->n + BENCH_UNIT,
+        .caching = true,
+        .keys = keys,
+        .heap = &f->heap});
+    bench_scramble(f->cache, &b->state);
+    for (uint64_t i = 0; i <= b->prompts; i++) {
+        if (i == b->prompts / 2) {
+            fill_branches(b, f);
+        }
+        if (i < b->prompts) {
+            write_prompt(b, i);
+            serve(f, b->tokens, b->n);
         }
     }
-    for (uint64_t i = 0; i < crowd; i++) {
-        bench_need(pkv_seq_close(seqs[i], false) == PKV_OK, "close");
-    }
-    free(seqs);
-    free(tokens);
 }
 
-static pkv_cache *full_cache(const hit_bench *b, uint32_t hash, uint64_t blocks)
+static void lookup_init(lookup_bench *b, const bench_params *params)
 {
-    enum { CROWD = 32 };
-    const uint64_t most = blocks / 2 / (b->n / UNIT), crowd = most < CROWD ? most : CROWD;
-    uint64_t state = 7;
-    pkv_cache *cache = bench_cache(&(bench_cache_params){
-        .hash = hash, .blocks = blocks, .max_model_len = b->n, .caching = true});
-    for (uint64_t done = 0; done < blocks; done += crowd * (b->n / UNIT)) {
-        fill_once(b, cache, crowd, NULL, &state);
-    }
-    fill_once(b, cache, crowd, b->tokens, &state);
-    return cache;
+    *b = (lookup_bench){.blocks = params->tokens / BENCH_UNIT, .prompts = params->prompts};
+    b->n = b->blocks * BENCH_UNIT;
+    b->state = 41;
+    b->tokens = bench_memory(2 * b->n + BENCH_UNIT, sizeof *b->tokens);
+    b->keys = bench_memory(b->blocks, sizeof *b->keys);
+    b->entries = bench_nodes_new((b->prompts + 3) * b->blocks, 64);
+    bench_twins_init(&b->twins, b->n * sizeof *b->tokens);
+    fill(b, &b->plain, false);
+    fill(b, &b->keyed, true);
 }
 
-static uint64_t blocks_for(uint64_t tokens)
+static void lookup_end(lookup_bench *b)
 {
-    enum { USUAL = 131072 };
-    return tokens / UNIT * 8 > USUAL ? tokens / UNIT * 8 : USUAL;
-}
-
-static void open_bench(hit_bench *b, uint64_t tokens)
-{
-    uint64_t state = 3, n_keys;
-    *b = (hit_bench){.hit = tokens / UNIT * UNIT};
-    b->n = b->hit + UNIT; /* the last block is always computed */
-    b->n_keys = b->n / UNIT;
-    b->tokens = bench_memory(b->n, sizeof *b->tokens);
-    b->keys = bench_memory(b->n_keys, sizeof *b->keys);
-    bench_tokens(b->tokens, b->n, &state);
-    b->sha = full_cache(b, PKV_HASH_SHA256_CBOR, blocks_for(tokens));
-    b->xxh3 = full_cache(b, PKV_HASH_PKV_XXH3, blocks_for(tokens));
-    pkv_seq *seq = bench_open(b->sha, b->tokens, b->n, NULL, 0);
-    const pkv_key *keys = pkv_seq_keys(seq, &n_keys);
-    bench_need(n_keys == b->n_keys, "keys");
-    memcpy(b->keys, keys, n_keys * sizeof *keys);
-    bench_need(pkv_seq_close(seq, false) == PKV_OK, "close");
-}
-
-static void close_bench(hit_bench *b)
-{
-    pkv_cache_destroy(b->sha);
-    pkv_cache_destroy(b->xxh3);
+    pkv_cache_destroy(b->plain.cache);
+    pkv_cache_destroy(b->keyed.cache);
+    bench_heap_free(&b->plain.heap);
+    bench_heap_free(&b->keyed.heap);
+    bench_nodes_free(b->entries);
+    bench_twins_free(&b->twins);
     free(b->tokens);
     free(b->keys);
 }
 
 /* ---- figures ---- */
 
-static void add_parts(parts *sum, parts one)
+static void chill_if(const lookup_bench *b, const filled *f, bool cold)
 {
-    sum->open += one.open;
-    sum->lookup += one.lookup;
-    sum->allocate += one.allocate;
-    sum->close += one.close;
-}
-
-static double whole(parts p)
-{
-    return p.open + p.lookup + p.allocate + p.close;
-}
-
-static void run_once(const hit_bench *b, bench_table *table, size_t run,
-                     const bench_memory_speeds *m)
-{
-    const uint64_t rounds = 1 + MIN_TOKENS / b->n;
-    const double n = (double)rounds, keys = n * (double)b->n_keys;
-    parts sha = {0, 0, 0, 0}, xxh3 = sha, ready = sha;
-    double digest_sha = 0, digest_xxh3 = 0;
-    for (uint64_t r = 0; r < rounds; r++) {
-        add_parts(&sha, run_request(b, b->sha, NULL));
-        digest_sha += bench_digest(b->tokens, b->n_keys, UNIT, true) / n;
-        add_parts(&xxh3, run_request(b, b->xxh3, NULL));
-        digest_xxh3 += bench_digest(b->tokens, b->n_keys, UNIT, false) / n;
-        add_parts(&ready, run_request(b, b->sha, b->keys));
+    if (cold) {
+        bench_chill_heap(&f->heap);
+        bench_chill(b->tokens, (b->n + 1) * sizeof *b->tokens);
+        bench_chill(b->keys, b->blocks * sizeof *b->keys);
+        bench_chilled();
     }
-    const double lookup = m->by_16.read_ns + m->by_64.read_ns, adopt = lookup + m->by_16.read_ns;
-    const double per_request = (double)b->n_keys;
-    bench_add(table, run, OPEN_SHA256, sha.open / keys, digest_sha);
-    bench_add(table, run, OPEN_XXH3, xxh3.open / keys, digest_xxh3);
-    bench_add(table, run, LOOKUP, ready.lookup / keys, lookup);
-    bench_add(table, run, ALLOCATE, ready.allocate / keys, adopt);
-    bench_add(table, run, CLOSE, ready.close / keys, m->by_16.read_ns);
-    bench_add(table, run, REQUEST_SHA256, whole(sha) / n, per_request * (digest_sha + adopt));
-    bench_add(table, run, REQUEST_XXH3, whole(xxh3) / n, per_request * (digest_xxh3 + adopt));
-    bench_add(table, run, REQUEST_READY, whole(ready) / n, per_request * adopt);
 }
 
-static void tell(const bench_table *table, const bench_table *speeds, uint64_t tokens,
-                 uint64_t blocks, json_t *list)
+/* One request for the prompt in b->tokens. `between`: open is followed by flushing, too. */
+static parts request(lookup_bench *b, filled *f, bench_set set, const pkv_key *keys, bool between)
 {
-    const double sha = 1e9 / bench_median(table, OPEN_SHA256);
-    const double xxh3 = 1e9 / bench_median(table, OPEN_XXH3);
-    const double looked_up = UNIT * 1e3 / bench_median(table, LOOKUP);
-    if (!list) {
-        printf("a hit of %llu tokens, blocks of 16, in a full cache of %llu blocks\n"
-               "  keys a second: %.2f million by sha256_cbor, %.2f million by pkv_xxh3\n"
-               "  tokens looked up with ready keys: %.0f a microsecond\n",
-               (unsigned long long)tokens, (unsigned long long)blocks, sha / 1e6, xxh3 / 1e6,
-               looked_up);
-        bench_print(speeds);
-        bench_print(table);
-        return;
-    }
-    json_t *one = json_object();
-    cli_set(one, "tokens", cli_int(tokens));
-    cli_set(one, "blocks", cli_int(blocks));
-    cli_set(one, "sha256_cbor_keys_per_second", json_real(sha));
-    cli_set(one, "pkv_xxh3_keys_per_second", json_real(xxh3));
-    cli_set(one, "lookup_tokens_per_us", json_real(looked_up));
-    cli_set(one, "memory", bench_json(speeds));
-    cli_set(one, "figures", bench_json(table));
-    cli_push(list, one);
+    pkv_hit hit;
+    parts p;
+    chill_if(b, f, set == COLD);
+    const double start = bench_now();
+    pkv_seq *seq = bench_open(f->cache, b->tokens, b->n + 1, keys, b->blocks);
+    p.open = bench_now() - start;
+    chill_if(b, f, set == COLD && between);
+    const double looking = bench_now();
+    const pkv_status status = pkv_seq_lookup(seq, &hit);
+    p.lookup = bench_now() - looking;
+    bench_need(status == PKV_OK && hit.tokens == b->n, "the hit is gone");
+    bench_close(seq);
+    return p;
 }
 
-static void run_hits(uint64_t tokens, size_t runs, json_t *list)
+/* The median of some requests; a cold one is for any of the prompts, or for the path. */
+static parts requests(lookup_bench *b, filled *f, bench_set set, bool path, bool ready,
+                      bool between)
 {
-    hit_bench b;
-    bench_table table, speeds;
-    open_bench(&b, tokens);
-    bench_ground *ground = bench_ground_new(blocks_for(tokens));
-    bench_table_init(&table, rows, runs);
-    bench_table_init(&speeds, bench_memory_rows, runs);
-    for (size_t run = 0; run < runs; run++) {
-        const bench_memory_speeds m = bench_ground_run(ground, &speeds, run);
-        run_once(&b, &table, run, &m);
+    double opens[HOT_ROUNDS], lookups[HOT_ROUNDS];
+    const size_t rounds = set == HOT ? HOT_ROUNDS : 1;
+    write_prompt(b, path ? PATH : set == HOT ? 0 : bench_random(&b->state) % b->prompts);
+    if (ready) {
+        (void)bench_key_chain(b->tokens, b->n, b->keys);
     }
-    tell(&table, &speeds, b.hit, blocks_for(tokens), list);
-    bench_table_free(&speeds);
+    if (set == HOT) {
+        (void)request(b, f, set, ready ? b->keys : NULL, between);
+    }
+    for (size_t i = 0; i < rounds; i++) {
+        const parts p = request(b, f, set, ready ? b->keys : NULL, between);
+        opens[i] = p.open;
+        lookups[i] = p.lookup;
+    }
+    return (parts){bench_quantile(opens, rounds, 0.5), bench_quantile(lookups, rounds, 0.5)};
+}
+
+static double chain(lookup_bench *b, bench_set set)
+{
+    write_prompt(b, 0);
+    if (set == COLD) {
+        bench_chill(b->tokens, b->n * sizeof *b->tokens);
+        bench_chilled();
+    } else {
+        (void)bench_key_chain(b->tokens, b->n, b->keys);
+    }
+    return bench_key_chain(b->tokens, b->n, b->keys);
+}
+
+static void add_us(bench_table *table, size_t run, size_t row, bench_set set, bench_sample ns)
+{
+    bench_add(table, run, row, set,
+              (bench_sample){ns.value / BENCH_US, ns.ceiling / BENCH_US, ns.bound / BENCH_US});
+}
+
+static void run_once(lookup_bench *b, bench_table *table, size_t run, bench_set set)
+{
+    const double blocks = (double)b->blocks, usual = (double)b->n / USUAL_TOKENS * BENCH_US;
+    const double memcmp_ns = bench_compare(&b->twins, set);
+    const double copy = bench_copy(&b->twins, set);
+    const double entries = blocks * bench_nodes_read(b->entries, b->blocks, set);
+    const parts one_run = requests(b, &b->plain, set, false, false, true);
+    const parts branched = requests(b, &b->plain, set, true, false, true);
+    const parts keyed = requests(b, &b->keyed, set, false, false, false);
+    const parts ready = requests(b, &b->keyed, set, false, true, true);
+    const double keys = chain(b, set);
+    const double digests =
+        blocks * bench_digest(b->tokens, b->blocks, PKV_HASH_SHA256_CBOR, BENCH_ALONE);
+    const bool hot = set == HOT;
+    add_us(table, run, ONE_RUN, set,
+           (bench_sample){one_run.lookup, memcmp_ns, hot ? 4 * usual : 1.5 * memcmp_ns});
+    add_us(table, run, BRANCHED, set,
+           (bench_sample){branched.lookup, memcmp_ns, hot ? 8 * usual : 1.5 * memcmp_ns});
+    add_us(table, run, OPEN, set, (bench_sample){one_run.open, copy, 0});
+    add_us(table, run, OPEN_KEYS, set,
+           (bench_sample){keyed.open + keyed.lookup, digests + entries, keys + 20 * blocks});
+    add_us(table, run, READY_KEYS, set, (bench_sample){ready.lookup, entries, 20 * blocks});
+    add_us(table, run, KEY_CHAIN, set, (bench_sample){keys, digests, 0});
+}
+
+static void bench_lookups(const bench_params *params, json_t *answer)
+{
+    char title[160];
+    lookup_bench b;
+    bench_table table;
+    lookup_init(&b, params);
+    bench_table_init(&table, rows, params->runs);
+    for (size_t run = 0; run < params->runs; run++) {
+        run_once(&b, &table, run, HOT);
+        run_once(&b, &table, run, COLD);
+    }
+    (void)snprintf(title, sizeof title,
+                   "lookups of a cached prompt of %llu tokens; %llu prompts and a path of %d "
+                   "branches are cached, %.0f MB",
+                   (unsigned long long)b.n, (unsigned long long)b.prompts, BRANCHES,
+                   (double)b.plain.heap.bytes / 1e6);
+    if (answer) {
+        cli_set(answer, "index_bytes", cli_int(b.plain.heap.bytes));
+    }
+    bench_tell(&table, answer, "lookups", title);
     bench_table_free(&table);
-    bench_ground_free(ground);
-    close_bench(&b);
+    lookup_end(&b);
 }
 
 void bench_prefix(const bench_params *params, json_t *answer)
 {
-    static const uint64_t usual[] = {1024, 8192, 65536};
-    json_t *list = params->json ? json_array() : NULL;
-    for (size_t i = 0; params->size == 0 && i < sizeof usual / sizeof *usual; i++) {
-        run_hits(usual[i], params->runs, list);
-    }
-    if (params->size != 0) {
-        run_hits(params->size, params->runs, list);
-    }
-    if (list) {
-        cli_set(answer, "hits", list);
-    }
-    bench_steps(params, answer);
+    bench_keys(params, answer);
+    bench_lookups(params, answer);
 }

@@ -1,217 +1,354 @@
-/* bench_steps.c  One pkv_cache_advance() of all running sequences, a token each, as in decoding.
+/* bench_steps.c  One pkv_cache_advance() of all running sequences, a token each, as in decoding,
+ * and the pkv_cache_step() after it.
  *
- * The ceiling is a loop that touches as much memory and does nothing else: per sequence four lines
- * of state and the token behind the others; for every 16th token a block id from a list, and a key
- * of 32 bytes with its slot. */
+ * `even`: all sequences are as long as each other, so that 15 of 16 steps take no block, and in the
+ * 16th each sequence takes one (of each group). `uneven`: a 16th of them does in every step. Cold:
+ * all memory of the cache, but not the steps and tokens that the caller has just written.
+ *
+ * A step within which the system gave the CPU to somebody else tells nothing about the cache: it is
+ * counted, and left out of the quantiles. */
+#define _DEFAULT_SOURCE
+
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "bench.h"
 
-enum { UNIT = 16, CONTEXT = 1024, STEPS = 64, GROUPS = 2 };
+enum { CONTEXT = 1024, WARM = 16, HOT_STEPS = 512, COLD_STEPS = 128, GROUPS = 2, N_PLANS = 5 };
+enum { EVEN_NO_BLOCK, EVEN_ALL, UNEVEN_ALL, N_CLASSES };
+enum { BOUND = 20 };
 
-enum row { UNCACHED, XXH3, SHA256, SHA256_WINDOW, TOUCH_1, TOUCH_2, N_ROWS };
+#define LOOP "a line of state and one of tokens each"
 
 static const bench_row rows[] = {
-    {"advance_uncached", "sequence", "a loop over the memory of one group", NULL, NULL},
-    {"advance_pkv_xxh3", "sequence", "a loop over the memory of one group", NULL, NULL},
-    {"advance_sha256", "sequence", "the loop, and 1/16 digest by libcrypto", NULL, NULL},
-    {"advance_window", "sequence", "the loop over two groups, 1/16 digest", NULL, NULL},
-    {"loop_one_group", "sequence", NULL, NULL, NULL},
-    {"loop_two_groups", "sequence", NULL, NULL, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
+    {"full_no_caching", "ns/sequence", LOOP, "20 ns", NULL, false},
+    {"full_caching", "ns/sequence", LOOP, "20 ns", NULL, false},
+    {"full_keys", "ns/sequence", LOOP, "20 ns", NULL, false},
+    {"hybrid_no_caching", "ns/sequence", LOOP, "20 ns", NULL, false},
+    {"hybrid_caching", "ns/sequence", LOOP, "20 ns", NULL, false},
+    {NULL, NULL, NULL, NULL, NULL, false},
 };
+
+/* What the caches of the rows are. */
+static const bench_cache_params plans[N_PLANS] = {
+    {.caching = false},
+    {.caching = true},
+    {.caching = true, .keys = true},
+    {.caching = false, .window = true},
+    {.caching = true, .window = true},
+};
+
+static const char *const classes[] = {"even, no block taken", "even, all steps",
+                                      "uneven, all steps"};
 
 /* ---- the loop ---- */
 
-typedef struct touched {
-    uint64_t state[32];
-    int32_t *tokens;
-    uint32_t *tables[GROUPS];
-    pkv_key *keys;
-    uint64_t n;
-} touched;
+typedef struct loop {
+    uint64_t (*states)[8]; /* [n] a line each */
+    int32_t *tokens;       /* [n, most] */
+    uint32_t *order;       /* [n] */
+    uint64_t n, most;
+} loop;
 
-typedef struct touch {
-    touched **seqs; /* [n] in random order */
-    uint64_t n, n_blocks;
-    uint32_t *list; /* [n_blocks] each names the next */
-    pkv_key *index; /* [n_blocks] */
-    uint32_t at;
-} touch;
-
-static void touch_new(touch *t, uint64_t n, uint64_t most)
+static void loop_init(loop *l, uint64_t n)
 {
     uint64_t state = 5;
-    uint32_t *order = bench_memory(n, sizeof *order);
-    *t = (touch){.n = n, .n_blocks = n * GROUPS * (most / UNIT + 1)};
-    t->seqs = bench_memory(n, sizeof(touched *));
-    t->list = bench_memory(t->n_blocks, sizeof *t->list);
-    t->index = bench_memory(t->n_blocks, sizeof *t->index);
-    bench_shuffle(t->list, t->n_blocks, 0, &state);
-    bench_shuffle(order, n, 0, &state);
-    for (uint64_t i = 0; i < n; i++) {
-        touched *s = bench_memory(1, sizeof *s);
-        s->n = CONTEXT + i % UNIT;
-        s->tokens = bench_memory(most, sizeof *s->tokens);
-        s->keys = bench_memory(most / UNIT + 1, sizeof *s->keys);
-        for (size_t g = 0; g < GROUPS; g++) {
-            s->tables[g] = bench_memory(most / UNIT + 1, sizeof *s->tables[g]);
-        }
-        t->seqs[order[i]] = s;
-    }
-    free(order);
+    *l = (loop){.n = n, .most = CONTEXT + HOT_STEPS + BENCH_UNIT};
+    l->states = bench_memory(n, sizeof *l->states);
+    l->tokens = bench_memory(n * l->most, sizeof *l->tokens);
+    l->order = bench_memory(n, sizeof *l->order);
+    bench_shuffle(l->order, n, 0, &state);
 }
 
-static void touch_free(touch *t)
+static void loop_free(loop *l)
 {
-    for (uint64_t i = 0; i < t->n; i++) {
-        for (size_t g = 0; g < GROUPS; g++) {
-            free(t->seqs[i]->tables[g]);
-        }
-        free(t->seqs[i]->tokens);
-        free(t->seqs[i]->keys);
-        free(t->seqs[i]);
-    }
-    free(t->seqs);
-    free(t->list);
-    free(t->index);
+    free(l->states);
+    free(l->tokens);
+    free(l->order);
 }
 
-static void touch_one(touch *t, touched *s, size_t groups, int32_t token)
+static double loop_run(loop *l, bench_set set)
 {
-    for (size_t w = 0; w < sizeof s->state / sizeof *s->state; w += 8) {
-        s->state[w]++;
-    }
-    s->tokens[s->n++] = token;
-    if (s->n % UNIT == 0) {
-        s->keys[s->n / UNIT].bytes[0] = (uint8_t)token;
-        for (size_t g = 0; g < groups; g++) {
-            t->at = t->list[t->at];
-            s->tables[g][s->n / UNIT] = t->at;
-            t->index[t->at] = s->keys[s->n / UNIT];
-        }
-    }
-}
-
-/* Nanoseconds of one sequence in one step. The sequences do not grow from run to run. */
-static double touch_run(touch *t, size_t groups)
-{
-    const double start = bench_now();
+    enum { STEPS = 64 };
+    double values[STEPS];
+    memset(l->states, 0, l->n * sizeof *l->states);
     for (int32_t step = 0; step < STEPS; step++) {
-        for (uint64_t i = 0; i < t->n; i++) {
-            touch_one(t, t->seqs[i], groups, step);
+        if (set == COLD) {
+            bench_chill(l->states, l->n * sizeof *l->states);
+            bench_chill(l->tokens, l->n * l->most * sizeof *l->tokens);
+            bench_chilled();
         }
+        const double start = bench_now();
+        for (uint64_t i = 0; i < l->n; i++) {
+            uint64_t *state = l->states[l->order[i]];
+            l->tokens[l->order[i] * l->most + CONTEXT + state[0]++] = step;
+        }
+        values[step] = (bench_now() - start) / (double)l->n;
     }
-    const double ns = (bench_now() - start) / (double)(STEPS * t->n);
-    for (uint64_t i = 0; i < t->n; i++) {
-        t->seqs[i]->n -= STEPS;
-    }
-    return ns;
+    return bench_quantile(values, STEPS, 0.5);
 }
 
 /* ---- the cache ---- */
 
-typedef struct running {
-    pkv_cache *cache;
+/* ns of one sequence in each step of all runs. */
+typedef struct samples {
+    double *values;
+    size_t n, preempted;
+} samples;
+
+typedef struct steps_bench {
+    pkv_cache *caches[N_PLANS];
+    bench_heap heaps[N_PLANS];
+    samples all[N_PLANS][N_SETS][N_CLASSES];
     pkv_step *steps; /* [n] */
     int32_t *tokens; /* [n] */
-    uint64_t n;
-} running;
+    uint64_t n, state;
+    loop loop;
+} steps_bench;
 
-static void running_new(running *r, uint64_t n, uint64_t most, bench_cache_params params)
+static void steps_init(steps_bench *b, uint64_t n, size_t runs)
 {
-    uint64_t state = 9;
-    int32_t *prompt = bench_memory(CONTEXT + UNIT, sizeof *prompt);
-    params.blocks = n * GROUPS * (most / UNIT + 2) + 1;
-    params.max_model_len = most;
-    *r = (running){.cache = bench_cache(&params), .n = n};
-    r->steps = bench_memory(n, sizeof *r->steps);
-    r->tokens = bench_memory(n, sizeof *r->tokens);
-    for (uint64_t i = 0; i < n; i++) {
-        const uint64_t tokens = CONTEXT + i % UNIT; /* some end their block in every step */
-        bench_tokens(prompt, tokens, &state);
-        r->steps[i] = (pkv_step){bench_open(r->cache, prompt, tokens, NULL, 0), &r->tokens[i], 1,
-                                 PKV_STEP_KEEP};
-        (void)bench_allocate(r->steps[i].seq, tokens);
+    const uint64_t most = CONTEXT + BENCH_UNIT + WARM + HOT_STEPS;
+    *b = (steps_bench){.n = n, .state = 9};
+    b->steps = bench_memory(n, sizeof *b->steps);
+    b->tokens = bench_memory(n, sizeof *b->tokens);
+    loop_init(&b->loop, n);
+    for (size_t i = 0; i < N_PLANS; i++) {
+        bench_cache_params params = plans[i];
+        params.blocks = n * GROUPS * (most / BENCH_UNIT + 2) + 1;
+        params.max_model_len = most;
+        params.heap = &b->heaps[i];
+        b->caches[i] = bench_cache(&params);
+        for (size_t k = 0; k < (size_t)N_SETS * N_CLASSES; k++) {
+            b->all[i][k / N_CLASSES][k % N_CLASSES].values =
+                bench_memory(runs * HOT_STEPS, sizeof(double));
+        }
+    }
+}
+
+static void steps_free(steps_bench *b)
+{
+    for (size_t i = 0; i < N_PLANS; i++) {
+        for (size_t k = 0; k < (size_t)N_SETS * N_CLASSES; k++) {
+            free(b->all[i][k / N_CLASSES][k % N_CLASSES].values);
+        }
+        pkv_cache_destroy(b->caches[i]);
+        bench_heap_free(&b->heaps[i]);
+    }
+    free(b->steps);
+    free(b->tokens);
+    loop_free(&b->loop);
+}
+
+static void open_all(steps_bench *b, pkv_cache *cache, bool even)
+{
+    int32_t *prompt = bench_memory(CONTEXT + BENCH_UNIT, sizeof *prompt);
+    for (uint64_t i = 0; i < b->n; i++) {
+        const uint64_t tokens = CONTEXT + (even ? 0 : i % BENCH_UNIT);
+        bench_tokens(prompt, tokens, &b->state);
+        b->steps[i] =
+            (pkv_step){bench_open(cache, prompt, tokens, NULL, 0), &b->tokens[i], 1, PKV_STEP_KEEP};
+        (void)bench_allocate(b->steps[i].seq, tokens);
     }
     free(prompt);
 }
 
-static void running_free(running *r)
+static void close_all(steps_bench *b, pkv_cache *cache)
 {
-    pkv_cache_destroy(r->cache);
-    free(r->steps);
-    free(r->tokens);
+    for (uint64_t i = 0; i < b->n; i++) {
+        bench_close(b->steps[i].seq);
+    }
+    bench_need(pkv_cache_reset(cache) == PKV_OK, "reset");
 }
 
-static double running_run(running *r, uint64_t *state)
+/* How often others got the CPU while this program could have gone on. */
+static long preemptions(void)
 {
-    double ns = 0;
-    for (int step = 0; step < STEPS; step++) {
-        pkv_allocate_result result;
-        uint64_t done;
-        bench_tokens(r->tokens, r->n, state);
-        const double start = bench_now();
-        bench_need(pkv_cache_advance(r->cache, r->steps, r->n, 0, &result, &done) == PKV_OK,
-                   "advance");
-        pkv_cache_step(r->cache);
-        ns += bench_now() - start;
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
+}
+
+/* ns of one sequence; below 0: the program was preempted meanwhile. */
+static double step_once(steps_bench *b, pkv_cache *cache, const bench_heap *cold)
+{
+    pkv_allocate_result result;
+    uint64_t done;
+    if (cold) {
+        bench_chill_heap(cold);
+        bench_chilled();
     }
-    return ns / (double)(STEPS * r->n);
+    bench_tokens(b->tokens, b->n, &b->state);
+    const long before = preemptions();
+    const double start = bench_now();
+    const pkv_status status = pkv_cache_advance(cache, b->steps, b->n, 0, &result, &done);
+    pkv_cache_step(cache);
+    const double ns = bench_now() - start;
+    bench_need(status == PKV_OK && done == b->n, "advance");
+    return preemptions() == before ? ns / (double)b->n : -1;
+}
+
+/* Whether the last step took a block. */
+static bool took(const steps_bench *b, uint32_t n_groups)
+{
+    uint64_t taken = 0;
+    for (uint64_t i = 0; i < b->n; i++) {
+        for (uint32_t group = 0; group < n_groups; group++) {
+            uint64_t n;
+            (void)pkv_seq_new_blocks(b->steps[i].seq, group, &n);
+            taken += n;
+        }
+    }
+    return taken > 0;
+}
+
+static void keep(samples *s, double value)
+{
+    if (value < 0) {
+        s->preempted++;
+    } else {
+        s->values[s->n++] = value;
+    }
+}
+
+/* Median of the steps that took no block; of uneven ones none is asked for. */
+static double run_steps(steps_bench *b, size_t plan, bench_set set, bool even)
+{
+    static double quiet[HOT_STEPS];
+    size_t n_quiet = 0;
+    pkv_cache *cache = b->caches[plan];
+    samples *all = b->all[plan][set];
+    const uint32_t n_groups = pkv_cache_get_info(cache)->n_groups;
+    const bench_heap *cold = set == COLD ? &b->heaps[plan] : NULL;
+    open_all(b, cache, even);
+    for (size_t i = 0; i < WARM; i++) {
+        (void)step_once(b, cache, NULL);
+    }
+    for (size_t i = 0; i < (set == HOT ? HOT_STEPS : COLD_STEPS); i++) {
+        const double ns = step_once(b, cache, cold);
+        keep(&all[even ? EVEN_ALL : UNEVEN_ALL], ns);
+        if (even && !took(b, n_groups)) {
+            keep(&all[EVEN_NO_BLOCK], ns);
+            if (ns >= 0) {
+                quiet[n_quiet++] = ns;
+            }
+        }
+    }
+    close_all(b, cache);
+    return n_quiet > 0 ? bench_quantile(quiet, n_quiet, 0.5) : 0;
 }
 
 /* ---- figures ---- */
 
-static void run_once(running *caches, touch *t, bench_table *table, size_t run)
+typedef struct spread {
+    const char *plan, *set, *steps;
+    size_t n, preempted;
+    double mean, p50, p99, p99_9, most;
+    bool bounded, met; /* met: by p99_9 */
+} spread;
+
+static spread spread_of(steps_bench *b, size_t plan, bench_set set, size_t class)
 {
-    uint64_t state = 11 + run;
-    int32_t tokens[64 * UNIT];
-    bench_tokens(tokens, 64 * UNIT, &state);
-    const double one = touch_run(t, 1), two = touch_run(t, 2);
-    const double digest = bench_digest(tokens, 64, UNIT, true) / UNIT;
-    const double ceilings[] = {one, one, one + digest, two + digest};
-    for (size_t i = UNCACHED; i <= SHA256_WINDOW; i++) {
-        bench_add(table, run, i, running_run(&caches[i], &state), ceilings[i]);
+    const samples *s = &b->all[plan][set][class];
+    spread d = {.plan = rows[plan].name,
+                .set = set == HOT ? "hot" : "cold",
+                .steps = classes[class],
+                .n = s->n,
+                .preempted = s->preempted,
+                .bounded = class == EVEN_NO_BLOCK};
+    double sum = 0;
+    bench_need(s->n > 0, "steps");
+    for (size_t i = 0; i < s->n; i++) {
+        sum += s->values[i];
     }
-    bench_add(table, run, TOUCH_1, one, 0);
-    bench_add(table, run, TOUCH_2, two, 0);
+    d.mean = sum / (double)s->n;
+    d.p50 = bench_quantile(s->values, s->n, 0.5);
+    d.p99 = bench_quantile(s->values, s->n, 0.99);
+    d.p99_9 = bench_quantile(s->values, s->n, 0.999);
+    d.most = s->values[s->n - 1];
+    d.met = d.p99_9 <= BOUND;
+    return d;
+}
+
+static void print_spread(const spread *d)
+{
+    printf("  %-18s %-4s %-20s %7zu %9zu %9.2f %9.2f %9.2f %9.2f %9.2f", d->plan, d->set, d->steps,
+           d->n, d->preempted, d->mean, d->p50, d->p99, d->p99_9, d->most);
+    if (d->bounded) {
+        printf(" %6d  %s", BOUND, d->met ? "yes" : "NO");
+    }
+    printf("\n");
+}
+
+static json_t *spread_json(const spread *d)
+{
+    json_t *one = json_object();
+    cli_set(one, "name", json_string(d->plan));
+    cli_set(one, "set", json_string(d->set));
+    cli_set(one, "steps", json_string(d->steps));
+    cli_set(one, "n_steps", cli_int(d->n));
+    cli_set(one, "n_preempted", cli_int(d->preempted));
+    cli_set(one, "unit", json_string("ns/sequence"));
+    cli_set(one, "mean", json_real(d->mean));
+    cli_set(one, "p50", json_real(d->p50));
+    cli_set(one, "p99", json_real(d->p99));
+    cli_set(one, "p99_9", json_real(d->p99_9));
+    cli_set(one, "most", json_real(d->most));
+    cli_set(one, "bound_value", d->bounded ? json_real(BOUND) : json_null());
+    cli_set(one, "met", d->bounded ? json_boolean(d->met) : json_null());
+    return one;
+}
+
+static void tell_spreads(steps_bench *b, json_t *answer)
+{
+    json_t *list = answer ? json_array() : NULL;
+    if (!list) {
+        printf(
+            "the same steps one by one, over all runs\n  %-18s %-4s %-20s %7s %9s %9s %9s %9s %9s "
+            "%9s %6s  met by p99.9\n",
+            "ns/sequence", "set", "which", "steps", "preempted", "mean", "p50", "p99", "p99.9",
+            "most", "bound");
+    }
+    for (size_t i = 0; i < (size_t)N_PLANS * N_SETS * N_CLASSES; i++) {
+        const size_t plan = i / N_CLASSES / N_SETS;
+        const spread d = spread_of(b, plan, i / N_CLASSES % N_SETS, i % N_CLASSES);
+        if (list) {
+            cli_push(list, spread_json(&d));
+        } else {
+            print_spread(&d);
+        }
+    }
+    if (list) {
+        cli_set(answer, "step_spreads", list);
+    } else {
+        printf("\n");
+    }
 }
 
 void bench_steps(const bench_params *params, json_t *answer)
 {
-    const uint64_t n = params->sequences, most = CONTEXT + UNIT + STEPS * (params->runs + 1);
-    const bench_cache_params kinds[] = {
-        [UNCACHED] = {.hash = PKV_HASH_SHA256_CBOR},
-        [XXH3] = {.hash = PKV_HASH_PKV_XXH3, .caching = true},
-        [SHA256] = {.hash = PKV_HASH_SHA256_CBOR, .caching = true},
-        [SHA256_WINDOW] = {.hash = PKV_HASH_SHA256_CBOR, .caching = true, .window = true},
-    };
-    running caches[SHA256_WINDOW + 1];
+    char title[160];
+    steps_bench *b = bench_memory(1, sizeof *b);
     bench_table table;
-    touch t;
-    touch_new(&t, n, most);
+    steps_init(b, params->sequences, params->runs);
     bench_table_init(&table, rows, params->runs);
-    for (size_t i = UNCACHED; i <= SHA256_WINDOW; i++) {
-        running_new(&caches[i], n, most, kinds[i]);
-    }
     for (size_t run = 0; run < params->runs; run++) {
-        run_once(caches, &t, &table, run);
+        for (bench_set set = HOT; set < N_SETS; set++) {
+            const double ceiling = loop_run(&b->loop, set);
+            for (size_t plan = 0; plan < N_PLANS; plan++) {
+                const double ns = run_steps(b, plan, set, true);
+                (void)run_steps(b, plan, set, false);
+                bench_add(&table, run, plan, set, (bench_sample){ns, ceiling, BOUND});
+            }
+        }
     }
-    if (answer) {
-        json_t *advance = json_object();
-        cli_set(advance, "sequences", cli_int(n));
-        cli_set(advance, "context", cli_int(CONTEXT));
-        cli_set(advance, "figures", bench_json(&table));
-        cli_set(answer, "advance", advance);
-    } else {
-        printf("one pkv_cache_advance() of %llu sequences of %d tokens and more, a token each\n",
-               (unsigned long long)n, CONTEXT);
-        bench_print(&table);
-    }
-    for (size_t i = UNCACHED; i <= SHA256_WINDOW; i++) {
-        running_free(&caches[i]);
-    }
+    (void)snprintf(title, sizeof title,
+                   "a step of %llu sequences of %d tokens and more, a token each, in which none "
+                   "needs a new block",
+                   (unsigned long long)b->n, CONTEXT);
+    bench_tell(&table, answer, "steps", title);
+    tell_spreads(b, answer);
     bench_table_free(&table);
-    touch_free(&t);
+    steps_free(b);
+    free(b);
 }
