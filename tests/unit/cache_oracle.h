@@ -38,6 +38,8 @@ typedef struct oracle {
     pkv_cache *cache;
     uint32_t n_groups;
     uint64_t block_size[2], window[2]; /* window 0: full */
+    uint64_t chunk[2];                 /* 0: no chunks */
+    bool ring[2];                      /* one block for life, never found */
     uint64_t align, n_blocks;
     oracle_seq seqs[MAX_SEQS];
     oracle_block blocks[MAX_POOL];
@@ -59,7 +61,10 @@ static inline uint64_t least(uint64_t a, uint64_t b)
 /* Blocks that a sequence of so many computed tokens never looks at again. */
 static inline uint64_t skipped_blocks(const oracle *o, uint32_t g, uint64_t computed)
 {
-    const uint64_t w = o->window[g];
+    const uint64_t w = o->window[g], c = o->chunk[g];
+    if (c > 0) {
+        return computed / c * c / o->block_size[g];
+    }
     return w == 0 || computed + 1 <= w ? 0 : (computed - w + 1) / o->block_size[g];
 }
 
@@ -90,11 +95,32 @@ static inline uint32_t refs_of(const oracle *o, pkv_block b)
     return n;
 }
 
+/* Of all blocks at once; the null block's mean nothing. */
+static inline void count_refs(const oracle *o, uint32_t *refs)
+{
+    memset(refs, 0, MAX_POOL * sizeof *refs);
+    for (uint64_t i = 0; i < o->n_pins; i++) {
+        refs[o->pins[i]]++;
+    }
+    for (uint64_t i = 0; i < o->n_deferred; i++) {
+        refs[o->deferred[i]]++;
+    }
+    for (int s = 0; s < MAX_SEQS; s++) {
+        for (uint32_t g = 0; o->seqs[s].seq && g < o->n_groups; g++) {
+            for (uint64_t i = 0; i < o->seqs[s].table[g].n; i++) {
+                refs[o->seqs[s].table[g].ids[i]]++;
+            }
+        }
+    }
+}
+
 static inline uint64_t free_blocks(const oracle *o)
 {
+    uint32_t refs[MAX_POOL];
     uint64_t n = 0;
+    count_refs(o, refs);
     for (pkv_block b = 1; b < o->n_blocks; b++) {
-        n += refs_of(o, b) == 0;
+        n += refs[b] == 0;
     }
     return n;
 }
@@ -120,9 +146,12 @@ static inline bool is_cached(const oracle *o, uint32_t g, const int32_t *tokens,
 /* Whether a group still has what a request that resumes at `length` looks at. */
 static inline bool can_resume(const oracle *o, uint32_t g, const int32_t *tokens, uint64_t length)
 {
-    const uint64_t bs = o->block_size[g], w = o->window[g];
-    const uint64_t run = w == 0 ? length / bs : ceil_div(w - 1, bs);
-    for (uint64_t i = length / bs > run ? length / bs - run : 0; i < length / bs; i++) {
+    const uint64_t bs = o->block_size[g], w = o->window[g], end = length / bs;
+    const uint64_t run = w == 0 ? end : least(end, ceil_div(w - 1, bs));
+    if (o->ring[g]) {
+        return true;
+    }
+    for (uint64_t i = o->chunk[g] > 0 ? skipped_blocks(o, g, length) : end - run; i < end; i++) {
         if (!is_cached(o, g, tokens, (i + 1) * bs)) {
             return false;
         }
@@ -154,6 +183,9 @@ static inline void key_blocks(oracle *o, oracle_seq *s, uint64_t tokens)
         const uint64_t bs = o->block_size[g];
         const uint64_t whole = known / bs;
         oracle_table *t = &s->table[g];
+        if (o->ring[g]) {
+            continue;
+        }
         for (uint64_t i = t->n_keyed; i < whole; i++) {
             oracle_block *block = &o->blocks[t->ids[i]];
             const uint64_t n = (i + 1) * bs;
@@ -241,7 +273,7 @@ static inline found check_lookup(oracle *o, const oracle_seq *s)
     for (uint32_t g = 0; g < o->n_groups; g++) {
         const uint64_t bs = o->block_size[g];
         const pkv_block *ids = pkv_cache_hit_blocks(o->cache, g, &f.n[g]);
-        assert_int_equal(f.n[g], f.tokens / bs);
+        assert_int_equal(f.n[g], o->ring[g] ? 0 : f.tokens / bs);
         for (uint64_t i = 0; i < f.n[g]; i++) {
             f.ids[g][i] = ids[i];
             if (ids[i] == 0) {
@@ -274,7 +306,7 @@ static inline oracle_table adopted(const oracle *o, const oracle_seq *s, uint32_
 {
     oracle_table t = s->table[g];
     const uint64_t skipped = skipped_blocks(o, g, total);
-    if (adopts) {
+    if (adopts && !o->ring[g]) {
         t.n = skipped > f->n[g] ? skipped : f->n[g];
         for (uint64_t i = 0; i < t.n; i++) {
             t.ids[i] = i < skipped ? 0 : f->ids[g][i];
@@ -284,12 +316,18 @@ static inline oracle_table adopted(const oracle *o, const oracle_seq *s, uint32_
     return t;
 }
 
+/* Entries that a table needs for so many tokens. */
+static inline uint64_t entries_for(const oracle *o, uint32_t g, uint64_t tokens)
+{
+    return o->ring[g] ? 1 : ceil_div(tokens, o->block_size[g]);
+}
+
 /* Blocks that leave the free list: idle ones of the hit, private ones instead of shared ones, and
  * new ones. */
 static inline uint64_t blocks_needed(const oracle *o, const oracle_seq *s, uint32_t g,
                                      const oracle_table *t, uint64_t slots)
 {
-    const uint64_t bs = o->block_size[g], wanted = ceil_div(slots, bs);
+    const uint64_t bs = o->block_size[g], wanted = entries_for(o, g, slots);
     uint64_t n = wanted > t->n ? wanted - t->n : 0;
     for (uint64_t i = 0; !s->live && i < t->n; i++) {
         n += t->ids[i] != 0 && refs_of(o, t->ids[i]) == 0;
@@ -305,7 +343,7 @@ static inline uint64_t blocks_needed(const oracle *o, const oracle_seq *s, uint3
 static inline void follow_table(oracle *o, oracle_seq *s, uint32_t g, oracle_table t,
                                 uint64_t slots)
 {
-    const uint64_t bs = o->block_size[g], wanted = ceil_div(slots, bs);
+    const uint64_t bs = o->block_size[g], wanted = entries_for(o, g, slots);
     bool replaced[MAX_TABLE] = {false};
     uint64_t n;
     const pkv_block *ids = pkv_seq_table(s->seq, g, &n);
@@ -412,21 +450,34 @@ static inline void compare_tables(const oracle *o)
     }
 }
 
-static inline void compare(oracle *o)
+/* What the pool says of its blocks; after every operation. */
+static inline void compare_blocks(oracle *o)
 {
     const pkv_pool *pool = pkv_cache_get_pool(o->cache);
-    assert_sound(o->cache);
-    compare_tables(o);
-    assert_int_equal(pkv_pool_free_count(pool), free_blocks(o));
+    uint32_t refs[MAX_POOL];
+    uint64_t n_free = 0;
+    count_refs(o, refs);
     for (pkv_block b = 1; b < o->n_blocks; b++) {
         oracle_block *block = &o->blocks[b];
         const uint64_t tokens = pkv_pool_block_tokens(pool, b);
-        assert_int_equal(pkv_pool_refs(pool, b), refs_of(o, b));
-        if (tokens % UNIT != 0 || block->keyed != 0 || tokens % o->align == 0) {
+        if (pkv_pool_refs(pool, b) != refs[b]) {
+            fail_msg("block %" PRIu32 ": %" PRIu32 " references, not %" PRIu32, b,
+                     pkv_pool_refs(pool, b), refs[b]);
+        }
+        if (tokens != block->keyed &&
+            (tokens % UNIT != 0 || block->keyed != 0 || tokens % o->align == 0)) {
             assert_int_equal(tokens, block->keyed); /* else the end of a prompt inside a block */
         }
         block->found = tokens;
+        n_free += refs[b] == 0;
     }
+    assert_int_equal(pkv_pool_free_count(pool), n_free);
+}
+
+static inline void compare(oracle *o)
+{
+    assert_sound(o->cache);
+    compare_tables(o);
 }
 
 #endif
