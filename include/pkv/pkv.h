@@ -7,6 +7,8 @@
  *  | version.h     | version of the library                          | 0 |
  *  | spec.h        | what one layer keeps, and how large that is     | 1 |
  *  | key.h         | names of content: chained block keys            | 1 |
+ *  | ring.h        | rows of rings inside of blocks                  | 1 |
+ *  | encoder.h     | which encoder outputs are kept                  | 1 |
  *  | kv_layout.h   | order of the cache's axes, strides, views       | 2 |
  *  | plan.h        | layers into groups, memory into blocks          | 2 |
  *  | event.h       | what was stored and removed                     | 2 |
@@ -25,6 +27,7 @@
 
 #include <pkv/alloc.h>
 #include <pkv/document.h>
+#include <pkv/encoder.h>
 #include <pkv/event.h>
 #include <pkv/key.h>
 #include <pkv/keys_document.h>
@@ -32,6 +35,7 @@
 #include <pkv/model.h>
 #include <pkv/plan.h>
 #include <pkv/pool.h>
+#include <pkv/ring.h>
 #include <pkv/seq.h>
 #include <pkv/spec.h>
 #include <pkv/status.h>
