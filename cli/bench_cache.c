@@ -18,19 +18,6 @@ static pkv_spec spec_of(uint32_t kind)
     return spec;
 }
 
-static void ignore_event(void *ctx, const pkv_event *event)
-{
-    (void)ctx;
-    (void)event;
-}
-
-/* By what the cache finds its blocks. Somebody who listens to events wants keys; without a listener
- * nobody does. A parameter that asks for one or the other belongs here. */
-static void choose_index(pkv_cache_params *params, bool keys)
-{
-    params->sink.event = keys ? ignore_event : NULL;
-}
-
 pkv_cache *bench_cache(const bench_cache_params *params)
 {
     const pkv_spec layers[] = {spec_of(PKV_KIND_FULL), spec_of(PKV_KIND_SLIDING_WINDOW)};
@@ -52,7 +39,7 @@ pkv_cache *bench_cache(const bench_cache_params *params)
     cache_params.plan = plan;
     cache_params.hash = HASH;
     cache_params.alloc = &hooks;
-    choose_index(&cache_params, params->keys);
+    cache_params.index = params->keys ? PKV_INDEX_KEYS : PKV_INDEX_AUTO;
     bench_need(pkv_cache_create(&cache_params, &cache) == PKV_OK, "cache");
     pkv_plan_destroy(plan);
     return cache;

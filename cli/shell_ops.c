@@ -178,11 +178,15 @@ json_t *shell_keys(shell *s, const json_t *op)
 {
     json_t *answer;
     uint64_t n;
-    const pkv_seq *seq = shell_request(s, op, &answer);
+    const pkv_key *keys;
+    pkv_seq *seq = shell_request(s, op, &answer);
     if (!seq) {
         return answer;
     }
-    const pkv_key *keys = pkv_seq_keys(seq, &n);
+    const pkv_status st = pkv_seq_keys(seq, &keys, &n);
+    if (st != PKV_OK) {
+        return shell_failed(st);
+    }
     json_t *list = json_array();
     for (uint64_t i = 0; i < n; i++) {
         cli_push(list, cli_hex(keys[i].bytes, pkv_cache_get_info(s->cache)->key_bytes));

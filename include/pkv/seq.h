@@ -23,6 +23,14 @@ typedef struct pkv_cache pkv_cache;
 /** One request. The cache must outlive it. */
 typedef struct pkv_seq pkv_seq;
 
+/** How a cache finds content again. The decisions are the same. */
+typedef enum pkv_index {
+    PKV_INDEX_AUTO = 0,   /**< by tokens where it can be, without an event sink; else by keys */
+    PKV_INDEX_TOKENS = 1, /**< by comparing tokens: only for one group of full attention (and groups
+                               outside of prefixes); keys are computed when they are asked for */
+    PKV_INDEX_KEYS = 2    /**< by keys, which are computed as tokens come, or given */
+} pkv_index;
+
 typedef struct pkv_cache_params {
     uint32_t struct_size; /**< set by init */
     uint32_t hash;        /**< pkv_hash; SHA256_CBOR */
@@ -40,7 +48,8 @@ typedef struct pkv_cache_params {
     uint8_t shared_prefix_checkpoint; /**< 0; 1: recurrent states are kept where a prefix that
                                            several requests share ends, for plans with a drafter and
                                            hits inside blocks; the scheduler ends a step there */
-    uint8_t reserved[7];
+    uint8_t reserved[3];
+    uint32_t index; /**< pkv_index; AUTO */
 } pkv_cache_params;
 
 /** What a cache is made of. */
@@ -89,7 +98,8 @@ typedef struct pkv_seq_params {
     uint8_t reserved;
     const int32_t *tokens; /**< [n_tokens] the prompt, 0 .. 2^31-1; or NULL, with keys */
     uint64_t n_tokens;     /**< >= 1 */
-    const pkv_key *keys;   /**< [n_keys] of the prompt's units, ready-made; NULL: computed */
+    const pkv_key *keys;   /**< [n_keys] of the prompt's units, ready-made, for a cache that finds
+                                content by keys; NULL: computed */
     uint64_t n_keys;
     const pkv_extras *extras; /**< copied; NULL: none */
     const char *session;      /**< copied; NULL: none */
@@ -226,8 +236,10 @@ typedef struct pkv_seq_info {
 } pkv_seq_info;
 
 PKV_API void pkv_seq_get_info(const pkv_seq *seq, pkv_seq_info *out);
-/** Keys of its units so far. */
-PKV_API const pkv_key *pkv_seq_keys(const pkv_seq *seq, uint64_t *n_out);
+/** Keys of its units so far, valid until the next call on the sequence. A cache that finds content
+ *  by tokens computes those that are missing now. NOMEM. O(new keys) */
+PKV_API PKV_NODISCARD pkv_status pkv_seq_keys(pkv_seq *seq, const pkv_key **keys_out,
+                                              uint64_t *n_out);
 /** A group's block table; valid until the next call on the sequence. */
 PKV_API const pkv_block *pkv_seq_table(const pkv_seq *seq, uint32_t group, uint64_t *n_out);
 /** Entries of the table that hold the first `tokens` tokens, at one rank's tokens a block (under

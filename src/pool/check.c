@@ -105,8 +105,18 @@ static pkv_status check_index(const pkv_pool *pool)
     return PKV_OK;
 }
 
+static bool is_named(void *ctx, pkv_block block)
+{
+    const pkv_pool *pool = ctx;
+    return pool->blocks[block].units != 0;
+}
+
 pkv_status pkv_pool_check(const pkv_pool *pool)
 {
     PKVI_RETURN_IF(check_list(pool));
+    if (pool->runs) {
+        const char *what = pkvi_runs_check(pool->runs, is_named, (void *)(uintptr_t)pool);
+        return what ? broken(what, 0) : PKV_OK;
+    }
     return pool->caching ? check_index(pool) : PKV_OK;
 }

@@ -35,8 +35,13 @@ void pkvi_drop_keys(pkv_pool *pool, pkv_block block, bool tell)
     if (pool->blocks[block].units == 0) {
         return;
     }
-    drop_entry(pool, block, tell);
     pool->blocks[block].units = 0;
+    pool->version++;
+    if (pool->runs) {
+        pkvi_runs_forget(pool->runs, block);
+        return;
+    }
+    drop_entry(pool, block, tell);
     uint32_t entry = pool->blocks[block].secondary;
     pool->blocks[block].secondary = PKVI_NO_ENTRY;
     while (entry != PKVI_NO_ENTRY) {
@@ -54,6 +59,7 @@ static void fill_entry(pkv_pool *pool, uint32_t entry, const pkv_key *key, uint3
     pool->entries[entry].key = *key;
     pool->entries[entry].group = group;
     pool->entries[entry].block = block;
+    pool->version++;
     pkvi_index_add(pool, entry);
 }
 
@@ -82,8 +88,8 @@ static pkv_status add_secondary(pkv_pool *pool, const pkv_key *key, uint32_t gro
 static pkv_status check_range(const pkv_pool *pool, const pkv_chain *chain, uint64_t from,
                               uint64_t to, uint64_t block_size)
 {
-    if (!pool->caching) {
-        return pkvi_fail(PKV_E_INVAL, "pkv_pool_cache_full: the pool does not cache");
+    if (!pool->caching || pool->runs) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_pool_cache_full: the pool keeps no keys");
     }
     if (!chain || block_size == 0 || block_size % pool->unit != 0 || from > to ||
         to > chain->n_keys / (block_size / pool->unit) || chain->n_keys > UINT32_MAX) {
@@ -190,12 +196,32 @@ void pkvi_pool_report(pkv_pool *pool, const pkv_chain *chain, uint64_t n, uint64
     tell_stored(pool, chain, 0, n, block_size, group, n);
 }
 
+pkv_status pkvi_pool_name(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_block *table,
+                          uint64_t from, uint64_t to)
+{
+    for (uint64_t i = from; i < to; i++) {
+        if (pool->blocks[table[i]].units > i &&
+            !pkvi_runs_is_named(pool->runs, cursor, i, table[i])) {
+            return pkvi_fail(PKV_E_CORRUPT,
+                             "pkv_seq_allocate: block %" PRIu32 " is keyed for %" PRIu64 " tokens",
+                             table[i], pkv_pool_block_tokens(pool, table[i]));
+        }
+    }
+    pool->version += pkvi_runs_name(pool->runs, cursor, table, from, to);
+    for (uint64_t i = from; i < to; i++) {
+        if (table[i] != PKV_BLOCK_NULL) {
+            pool->blocks[table[i]].units = (uint32_t)i + 1;
+        }
+    }
+    return PKV_OK;
+}
+
 /* ---- partial blocks ---- */
 
 static pkv_status check_partial(const pkv_pool *pool, const pkv_chain *chain, pkv_block block,
                                 uint64_t tokens)
 {
-    if (!pool->caching || !chain || block >= pool->n_blocks || tokens == 0 ||
+    if (!pool->caching || pool->runs || !chain || block >= pool->n_blocks || tokens == 0 ||
         tokens % pool->unit != 0 || tokens / pool->unit > chain->n_keys ||
         chain->n_keys > UINT32_MAX) {
         return pkvi_fail(PKV_E_INVAL,
@@ -267,7 +293,8 @@ pkv_status pkv_pool_move_keys(pkv_pool *pool, pkv_block src, pkv_block dst)
 {
     PKVI_RETURN_IF(pkvi_pool_check_ids(pool, "pkv_pool_move_keys", &src, 1));
     PKVI_RETURN_IF(pkvi_pool_check_ids(pool, "pkv_pool_move_keys", &dst, 1));
-    if (!pool->caching || dst == PKV_BLOCK_NULL || src == dst || pool->blocks[dst].units != 0) {
+    if (!pool->caching || pool->runs || dst == PKV_BLOCK_NULL || src == dst ||
+        pool->blocks[dst].units != 0) {
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_pool_move_keys: block %" PRIu32 " cannot take the keys of %" PRIu32
                          ": it has some, or the pool does not cache",
@@ -325,7 +352,7 @@ pkv_status pkv_pool_lookup(const pkv_pool *pool, const pkv_key *key, const uint3
 {
     for (uint32_t g = 0; g < n_groups; g++) {
         const uint32_t entry =
-            pool->caching ? pkvi_index_find(pool, key, groups[g]) : PKVI_NO_ENTRY;
+            pool->n_slots > 0 ? pkvi_index_find(pool, key, groups[g]) : PKVI_NO_ENTRY;
         if (entry == PKVI_NO_ENTRY) {
             return PKV_E_NOT_FOUND;
         }

@@ -56,7 +56,7 @@ static uint64_t slots_for(uint64_t n_entries)
     return n;
 }
 
-static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p)
+static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p, bool by_tokens)
 {
     const size_t n = (size_t)p->n_blocks;
     pool->blocks = pkvi_arena_get(&pool->arena, n, sizeof *pool->blocks);
@@ -68,6 +68,10 @@ static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p)
     if (ok && p->sample_rate > 0) {
         pool->samples = pkvi_arena_get(&pool->arena, n, sizeof *pool->samples);
         ok = pool->samples != NULL;
+    }
+    if (ok && p->caching && by_tokens) {
+        pool->runs = pkvi_runs_create(&pool->arena.hooks, p->n_blocks, p->unit);
+        return pool->runs != NULL;
     }
     if (!ok || !p->caching) {
         return ok;
@@ -98,9 +102,6 @@ static void link_all(pkv_pool *pool)
         pool->blocks[b].secondary = PKVI_NO_ENTRY;
     }
     pool->n_free = pool->n_blocks - 1;
-    if (!pool->caching) {
-        return;
-    }
     for (uint32_t e = 0; e < pool->n_entries; e++) {
         pool->entries[e].block = e < n ? e : 0;
         pool->entries[e].next = pool->entries[e].prev = PKVI_NO_ENTRY;
@@ -112,6 +113,11 @@ static void link_all(pkv_pool *pool)
 }
 
 pkv_status pkv_pool_create(const pkv_pool_params *params, pkv_pool **out)
+{
+    return pkvi_pool_create(params, false, out);
+}
+
+pkv_status pkvi_pool_create(const pkv_pool_params *params, bool by_tokens, pkv_pool **out)
 {
     pkv_pool_params p;
     pkvi_arena arena;
@@ -131,7 +137,7 @@ pkv_status pkv_pool_create(const pkv_pool_params *params, pkv_pool **out)
     }
     pool->arena = arena;
     pool->n_blocks = p.n_blocks;
-    if (!allocate_arrays(pool, &p)) {
+    if (!allocate_arrays(pool, &p, by_tokens)) {
         arena = pool->arena;
         pkvi_arena_free(&arena);
         return pkvi_fail(PKV_E_NOMEM, "pkv_pool_create: out of memory for %" PRIu64 " blocks",
@@ -158,6 +164,7 @@ pkv_status pkv_pool_create(const pkv_pool_params *params, pkv_pool **out)
 void pkv_pool_destroy(pkv_pool *pool)
 {
     if (pool) {
+        pkvi_runs_destroy(pool->runs);
         pkvi_arena arena = pool->arena; /* the pool lies in it */
         pkvi_arena_free(&arena);
     }
@@ -183,7 +190,7 @@ double pkv_pool_usage(const pkv_pool *pool)
 
 uint64_t pkv_pool_key_count(const pkv_pool *pool)
 {
-    return pool->n_keys;
+    return pool->runs ? pkvi_runs_n_named(pool->runs) : pool->n_keys;
 }
 
 uint64_t pkv_pool_evicted(const pkv_pool *pool)
@@ -235,6 +242,22 @@ static void link_after(pkv_pool *pool, uint32_t b, uint32_t before)
     pool->n_free++;
 }
 
+/* The memory of keys that are going to be dropped. */
+static void prefetch_keys(const pkv_pool *pool, const pkv_block *ids, uint64_t i, uint64_t n)
+{
+    if (i + 2 * PKVI_AHEAD < n && !pool->runs) {
+        __builtin_prefetch(&pool->entries[ids[i + 2 * PKVI_AHEAD]]);
+    }
+    if (i + PKVI_AHEAD >= n || pool->blocks[ids[i + PKVI_AHEAD]].units == 0) {
+        return;
+    }
+    if (pool->runs) {
+        pkvi_runs_prefetch(pool->runs, ids[i + PKVI_AHEAD]);
+    } else {
+        pkvi_index_prefetch_remove(pool, ids[i + PKVI_AHEAD]);
+    }
+}
+
 void pkvi_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids)
 {
     uint32_t b = pool->blocks[0].next;
@@ -255,11 +278,8 @@ void pkvi_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids)
         }
     }
     for (uint64_t i = 0; i < n; i++) {
-        if (pool->caching && i + 2 * PKVI_AHEAD < n) {
-            __builtin_prefetch(&pool->entries[ids[i + 2 * PKVI_AHEAD]]);
-        }
-        if (pool->caching && i + PKVI_AHEAD < n && pool->blocks[ids[i + PKVI_AHEAD]].units != 0) {
-            pkvi_index_prefetch_remove(pool, ids[i + PKVI_AHEAD]);
+        if (pool->caching) {
+            prefetch_keys(pool, ids, i, n);
         }
         if (pool->samples) {
             pkvi_residency_ended(pool, ids[i]);

@@ -9,7 +9,9 @@
  * Keys are entries of their own. Entry b < n_blocks is the primary key of block b; the entries
  * after are secondary keys (a prefix that ends inside a block which is keyed for more), taken from
  *  a free list and chained per block in the order in which they were added. Entries of equal key
- *  and group form a ring in the order in which they were keyed, and the index names the first. */
+ *  and group form a ring in the order in which they were keyed, and the index names the first.
+ *
+ *  A pool of a cache may know content by its tokens instead: then it has runs, and no entries. */
 #ifndef PKVI_POOL_INTERNAL_H
 #define PKVI_POOL_INTERNAL_H
 
@@ -18,6 +20,7 @@
 #include <pkv/pool.h>
 
 #include "base/arena.h"
+#include "pool/runs.h"
 
 #define PKVI_NO_ENTRY UINT32_MAX
 /* Largest unit and lookahead, in tokens: sums of positions cannot wrap. */
@@ -62,6 +65,8 @@ struct pkv_pool {
     uint32_t *links; /* [n_entries - n_blocks] next secondary key of the block, or next free one */
     uint64_t *slots; /* [n_slots] upper half of the digest, entry + 1; 0: empty */
     uint64_t n_slots, n_keys;
+    pkvi_runs *runs;  /* or NULL: content is found by keys */
+    uint64_t version; /* counts changes of what can be found */
 
     uint64_t unit, lookahead;
     uint32_t key_bytes;
@@ -112,6 +117,10 @@ bool pkvi_index_remove(pkv_pool *pool, uint32_t entry);
 
 /* ---- pool.c ---- */
 
+/* pkv_pool_create(), by tokens instead of keys if asked for. Then the calls with keys find and keep
+ * nothing, and there are no events. */
+pkv_status pkvi_pool_create(const pkv_pool_params *params, bool by_tokens, pkv_pool **out);
+
 /* INVAL, in the name of `function`: an id beyond the pool. */
 pkv_status pkvi_pool_check_ids(const pkv_pool *pool, const char *function, const pkv_block *ids,
                                uint64_t n);
@@ -126,6 +135,10 @@ void pkvi_pool_release(pkv_pool *pool, const pkv_block *ids, uint64_t n);
 /* The primary key of a block that has one. */
 const pkv_key *pkvi_pool_key(const pkv_pool *pool, pkv_block block);
 
+/* pkv_pool_cache_full() by tokens: the blocks [from, to) of a table, for the units before a
+ * cursor. CORRUPT: one has another name for as many units. */
+pkv_status pkvi_pool_name(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_block *table,
+                          uint64_t from, uint64_t to);
 /* Drops all keys of a block, with an event each if `tell`. */
 void pkvi_drop_keys(pkv_pool *pool, pkv_block block, bool tell);
 

@@ -48,6 +48,9 @@ static uint64_t match_run(const pkvi_match *m, uint64_t most)
 {
     const uint64_t units = m->block_size / m->unit;
     uint64_t blocks = 0;
+    if (m->pool->runs) { /* blocks are one unit each */
+        return pkvi_runs_match(m->pool->runs, &m->content, pkvi_min(most, m->n_keys), m->tables[0]);
+    }
     if (m->n_groups == 1 && m->n_keys >= units) {
         return pkvi_index_find_run(m->pool, m->keys + units - 1, units,
                                    pkvi_min(most, m->n_keys / units), m->groups[0], m->tables[0]);

@@ -8,11 +8,14 @@
 
 #include <pkv/pool.h>
 
+#include "pool/runs.h"
+
 /* Where to look, and for which groups: they are looked up together, since a block must be cached
  * for all of them. */
 typedef struct pkvi_match {
     const pkv_pool *pool;
-    const pkv_key *keys; /* [n_keys] one per unit */
+    pkvi_content content; /* for pools that find content by tokens: of n_keys units */
+    const pkv_key *keys;  /* for the others: [n_keys] one per unit */
     uint64_t n_keys, unit;
     uint64_t block_size;    /* tokens; a multiple of the unit */
     uint64_t alignment;     /* tokens; a hit is a multiple of it */

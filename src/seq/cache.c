@@ -270,7 +270,7 @@ static pkv_status create_pool(pkv_cache *c, const pkv_cache_params *params)
     p.residency_ctx = params->residency_ctx;
     p.clock_ns = params->clock_ns;
     p.on_residency = params->on_residency;
-    const pkv_status st = pkv_pool_create(&p, &c->pool);
+    const pkv_status st = pkvi_pool_create(&p, c->by_tokens, &c->pool);
     if (st != PKV_OK) {
         pkvi_error_rename("pkv_cache_create");
     }
@@ -315,6 +315,35 @@ static void read_plan(pkv_cache *c, const pkv_cache_params *params)
     c->watermark = (uint64_t)(params->watermark * (double)s->num_blocks);
 }
 
+/* Tokens alone can name content where one group of full attention is all that is looked up, and its
+ * blocks are one unit each. */
+static bool can_find_by_tokens(const pkv_cache *c)
+{
+    uint32_t n = 0;
+    bool ok = c->info.caching && c->hash_lookahead == 0;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        const pkvi_manager *m = &c->managers[g];
+        n += m->cacheable;
+        ok = ok && (!m->cacheable || (m->rules->full && m->span == c->info.unit));
+    }
+    return ok && n == 1;
+}
+
+static pkv_status choose_index(pkv_cache *c, const pkv_cache_params *p)
+{
+    const bool can = can_find_by_tokens(c) && !p->sink.event;
+    if (p->index > PKV_INDEX_KEYS) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_cache_create: index %" PRIu32, p->index);
+    }
+    if (p->index == PKV_INDEX_TOKENS && !can) {
+        return pkvi_fail(PKV_E_UNSUPPORTED,
+                         "pkv_cache_create: index PKV_INDEX_TOKENS needs caching of one group of "
+                         "full attention, without events or keys that look ahead");
+    }
+    c->by_tokens = can && p->index != PKV_INDEX_KEYS;
+    return PKV_OK;
+}
+
 static pkv_status fill_cache(pkv_cache *c, const pkv_cache_params *params)
 {
     read_plan(c, params);
@@ -323,6 +352,7 @@ static pkv_status fill_cache(pkv_cache *c, const pkv_cache_params *params)
 #endif
     PKVI_RETURN_IF(init_groups(c, params->plan));
     PKVI_RETURN_IF(check_caching(c, params->plan));
+    PKVI_RETURN_IF(choose_index(c, params));
     PKVI_RETURN_IF(create_hasher(c, params));
     return create_pool(c, params);
 }

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/array.h"
 #include "manager/manager.h"
+#include "pool/runs.h"
 
 PKVI_DEFINE_LIST(pkvi_block_list, pkv_block)
 PKVI_DEFINE_LIST(pkvi_copy_list, pkv_block_copy)
@@ -18,6 +19,7 @@ PKVI_DEFINE_LIST(pkvi_token_list, int32_t)
 PKVI_DEFINE_LIST(pkvi_key_list, pkv_key)
 PKVI_DEFINE_LIST(pkvi_size_list, size_t)
 PKVI_DEFINE_LIST(pkvi_offer_list, pkv_state_offer)
+PKVI_DEFINE_LIST(pkvi_tag_list, pkvi_tag)
 
 /* Cacheable groups of one spec, looked up together. */
 typedef struct pkvi_lookup_group {
@@ -39,8 +41,9 @@ struct pkv_cache {
     pkvi_manager *managers;     /* [n_groups] */
     pkvi_lookup_group *lookups; /* [n_lookups] full attention first */
     uint32_t n_lookups;
-    bool hybrid;   /* several groups */
-    bool any_drop; /* some group's hits lose a block */
+    bool by_tokens; /* content is found by tokens; keys are computed when they are asked for */
+    bool hybrid;    /* several groups */
+    bool any_drop;  /* some group's hits lose a block */
     uint32_t dcp;
     uint64_t hash_lookahead, unfinished; /* tokens at the end whose content may still change */
     bool draft_content;                  /* some content depends on tokens that come later */
@@ -80,8 +83,11 @@ struct pkv_seq {
     pkv_seq *next, *prev;
     pkvi_token_list tokens; /* n is the number of tokens even if they are not known */
     bool has_tokens;
-    bool ready_keys; /* keys come from the caller */
-    pkvi_key_list keys;
+    bool ready_keys;    /* keys come from the caller */
+    pkvi_key_list keys; /* by_tokens: those that were asked for */
+    pkvi_tag_list tags; /* by_tokens: of the first n_tagged units */
+    uint64_t n_tagged;  /* units */
+    pkvi_cursor cursor; /* by_tokens: behind the units whose content has a place */
     pkvi_table *tables; /* [n_groups] */
     pkv_extras *extras; /* with all that it points to, or NULL */
     const char *session;
@@ -145,6 +151,17 @@ void pkvi_drop_offers(pkv_seq *seq);
 /* Puts the offers from this one on in the order of groups. */
 void pkvi_sort_offers(pkv_cache *cache, size_t from);
 void pkvi_begin_state_step(pkv_cache *cache);
+
+/* ---- content.c ---- */
+/* Units whose content is known: those that have, or could have, a key. */
+uint64_t pkvi_known_units(const pkv_seq *seq);
+/* Keys of the units that have become whole, or what else will name them; there is room for it. */
+pkv_status pkvi_extend_content(const char *function, pkv_seq *seq);
+/* Room for what names the units of so many tokens; false: no memory. */
+bool pkvi_reserve_content(pkv_seq *seq, uint64_t n_tokens);
+pkvi_content pkvi_content_of(const pkv_seq *seq);
+/* By tokens: makes places for the whole units of the first so many tokens; false: no memory. */
+bool pkvi_place_content(pkv_seq *seq, uint64_t tokens);
 
 /* ---- seq.c ---- */
 /* Tokens whose blocks are keyed, over the groups the most. */

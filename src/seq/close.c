@@ -56,6 +56,10 @@ void pkvi_seq_free(pkv_seq *seq)
         pkvi_array_free(&c->alloc, t->ids, t->capacity, sizeof *t->ids);
         pkvi_array_free(&c->alloc, t->fresh, t->fresh_capacity, sizeof *t->fresh);
     }
+    if (c->by_tokens) {
+        pkvi_runs_leave(c->pool->runs, &seq->cursor);
+    }
+    pkvi_tag_list_free(&c->alloc, &seq->tags);
     pkvi_token_list_free(&c->alloc, &seq->tokens);
     pkvi_key_list_free(&c->alloc, &seq->keys);
     pkvi_arena arena = seq->arena; /* the sequence lies in it */

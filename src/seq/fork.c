@@ -35,7 +35,8 @@ static bool copy_table(pkv_seq *child, const pkv_seq *parent, uint32_t g)
 static pkv_status open_child(pkv_seq *parent, pkv_seq **out)
 {
     const pkv_cache *c = parent->cache;
-    const bool keys = c->info.caching && (parent->keys.n > 0 || parent->ready_keys);
+    const bool keys =
+        c->info.caching && !c->by_tokens && (parent->keys.n > 0 || parent->ready_keys);
     pkv_seq_params p;
     pkv_seq_params_init(&p);
     p.skip_lookup = parent->skip_lookup;
@@ -98,6 +99,9 @@ pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out)
     }
     for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
         pkvi_pool_share(seq->cache->pool, child->tables[g].ids, child->tables[g].n);
+    }
+    if (seq->cache->by_tokens) {
+        pkvi_runs_join(seq->cache->pool->runs, &seq->cursor, &child->cursor);
     }
     child->ready_keys = seq->ready_keys;
     child->n_prompt = seq->n_prompt;

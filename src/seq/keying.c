@@ -63,8 +63,14 @@ static pkv_status key_whole(pkv_seq *seq, uint32_t g, uint64_t tokens)
     pkvi_table *t = &seq->tables[g];
     uint64_t boundaries[MAX_BOUNDARIES];
     const uint64_t keyed = t->tracked ? t->n_keyed : 0;
-    const uint64_t whole = pkvi_min(tokens, seq->keys.n * c->info.unit) / m->span;
+    const uint64_t whole = pkvi_min(tokens, pkvi_known_units(seq) * c->info.unit) / m->span;
     if (keyed >= whole) {
+        return PKV_OK;
+    }
+    if (c->by_tokens) {
+        PKVI_RETURN_IF(pkvi_pool_name(c->pool, &seq->cursor, t->ids, keyed, whole));
+        t->n_keyed = whole;
+        t->tracked = true;
         return PKV_OK;
     }
     uint32_t n = replay_boundaries(seq, boundaries);

@@ -16,8 +16,9 @@ static pkvi_match match_of(const pkv_seq *seq, const pkvi_lookup_group *lookup, 
         c->hit_tables[g] = c->hit[lookup->groups[g]].at;
     }
     return (pkvi_match){.pool = c->pool,
+                        .content = pkvi_content_of(seq),
                         .keys = seq->keys.at,
-                        .n_keys = seq->keys.n,
+                        .n_keys = pkvi_known_units(seq),
                         .unit = c->info.unit,
                         .block_size = c->managers[lookup->groups[0]].span,
                         .alignment = c->info.hit_alignment,
@@ -44,7 +45,7 @@ static uint64_t further(const pkv_seq *seq, const pkvi_manager *m, uint64_t leng
     }
     const bool inside = c->fine && m->rules->full && m->span > c->info.unit;
     const uint64_t margin = inside ? c->info.unit : m->span;
-    return pkvi_min(length + margin, seq->keys.n * c->info.unit);
+    return pkvi_min(length + margin, pkvi_known_units(seq) * c->info.unit);
 }
 
 /* One kind's answer to a length that is tried. A drafter's group looks one block further and gives

@@ -40,7 +40,7 @@ static bool reserve_tokens(pkv_seq *seq, uint64_t n)
     if (!c->info.caching) {
         return true;
     }
-    if (!pkvi_key_list_reserve(&c->alloc, &seq->keys, (size_t)(n / c->info.unit + 1))) {
+    if (!pkvi_reserve_content(seq, n)) {
         return false;
     }
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
@@ -51,29 +51,6 @@ static bool reserve_tokens(pkv_seq *seq, uint64_t n)
         }
     }
     return true;
-}
-
-/* Keys of the units that have become whole; there is room for them. */
-static pkv_status extend_keys(const char *function, pkv_seq *seq)
-{
-    pkv_cache *c = seq->cache;
-    if (!c->info.caching || seq->ready_keys) {
-        return PKV_OK;
-    }
-    const uint64_t n = pkv_key_count(seq->tokens.n, c->info.unit, c->hash_lookahead);
-    if (n <= seq->keys.n) {
-        return PKV_OK;
-    }
-    const pkv_key *parent = seq->keys.n > 0 ? &seq->keys.at[seq->keys.n - 1] : NULL;
-    const pkv_status st =
-        pkv_key_chain(c->hasher, seq->extras, seq->tokens.at, seq->tokens.n, c->info.unit,
-                      c->hash_lookahead, seq->keys.n, n, parent, seq->keys.at + seq->keys.n);
-    if (st != PKV_OK) {
-        pkvi_error_rename(function);
-        return st;
-    }
-    seq->keys.n = (size_t)n;
-    return PKV_OK;
 }
 
 /* ---- copies of what the caller lends ---- */
@@ -143,6 +120,11 @@ static pkv_status check_open(const pkv_cache *c, const pkv_seq_params *p)
     if (!p->tokens && !p->keys && c->info.caching) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_open: neither tokens nor keys");
     }
+    if (p->keys && c->by_tokens) {
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_seq_open: keys: this cache finds content by its tokens; make it with "
+                         "index PKV_INDEX_KEYS");
+    }
     const uint64_t n_keys = pkv_key_count(p->n_tokens, c->info.unit, c->hash_lookahead);
     if (p->keys && p->n_keys != n_keys) {
         return pkvi_fail(PKV_E_INVAL,
@@ -191,22 +173,22 @@ static pkv_status fill_seq(pkv_seq *seq, const pkv_seq_params *p)
     seq->report_reused = p->report_reused;
     seq->has_lora_id = p->has_lora_id;
     seq->lora_id = p->lora_id;
+    seq->tokens.n = (size_t)p->n_tokens;
+    seq->n_prompt = p->n_tokens;
+    PKVI_RETURN_IF(copy_extras(seq, p->extras));
+    PKVI_RETURN_IF(copy_text(&seq->arena, p->session, &session));
     if (!reserve_tokens(seq, p->n_tokens)) {
         return no_memory("pkv_seq_open");
     }
     if (p->tokens) {
         memcpy(seq->tokens.at, p->tokens, (size_t)p->n_tokens * sizeof *p->tokens);
     }
-    seq->tokens.n = (size_t)p->n_tokens;
-    seq->n_prompt = p->n_tokens;
-    PKVI_RETURN_IF(copy_extras(seq, p->extras));
-    PKVI_RETURN_IF(copy_text(&seq->arena, p->session, &session));
     seq->session = session;
     if (p->keys && seq->cache->info.caching && p->n_keys > 0) {
         memcpy(seq->keys.at, p->keys, (size_t)p->n_keys * sizeof *p->keys);
         seq->keys.n = (size_t)p->n_keys;
     }
-    return extend_keys("pkv_seq_open", seq);
+    return pkvi_extend_content("pkv_seq_open", seq);
 }
 
 pkv_status pkv_seq_open(pkv_cache *cache, const pkv_seq_params *params, pkv_seq **out)
@@ -270,7 +252,7 @@ pkv_status pkvi_append(const char *function, pkv_seq *seq, const int32_t *tokens
         memcpy(seq->tokens.at + seq->tokens.n, tokens, (size_t)n * sizeof *tokens);
     }
     seq->tokens.n += (size_t)n;
-    const pkv_status st = extend_keys(function, seq);
+    const pkv_status st = pkvi_extend_content(function, seq);
     if (st != PKV_OK) {
         seq->tokens.n -= (size_t)n;
     }
@@ -387,6 +369,9 @@ pkv_status pkv_seq_cache(pkv_seq *seq, uint64_t tokens)
         if (c->managers[g].rules->state && !pkvi_reserve_states(seq, g, seq->tables[g].n)) {
             return no_memory("pkv_seq_cache");
         }
+    }
+    if (c->info.caching && !pkvi_place_content(seq, tokens)) {
+        return no_memory("pkv_seq_cache");
     }
     const size_t offers = c->offers.n;
     PKVI_RETURN_IF(pkvi_key_blocks(seq, tokens, seq->computed));

@@ -17,12 +17,6 @@ void pkv_seq_get_info(const pkv_seq *seq, pkv_seq_info *out)
                           .waiting = seq->waiting};
 }
 
-const pkv_key *pkv_seq_keys(const pkv_seq *seq, uint64_t *n_out)
-{
-    *n_out = seq->keys.n;
-    return seq->keys.at;
-}
-
 const pkv_block *pkv_seq_table(const pkv_seq *seq, uint32_t group, uint64_t *n_out)
 {
     if (group >= seq->cache->info.n_groups) {

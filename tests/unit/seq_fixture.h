@@ -175,6 +175,13 @@ static inline pkv_plan_params with_drop(pkv_plan_params params)
     return params;
 }
 
+static inline const pkv_key *keys_of_seq(pkv_seq *seq, uint64_t *n_out)
+{
+    const pkv_key *keys;
+    assert_ok(pkv_seq_keys(seq, &keys, n_out));
+    return keys;
+}
+
 static inline pkv_cache_params cache_params_of(const pkv_plan *plan, event_log *log)
 {
     pkv_cache_params params;
@@ -204,11 +211,28 @@ static inline pkv_cache *cache_of(const pkv_plan_params *plan_params)
 }
 
 /* One full group. */
-static inline pkv_cache *full_cache(uint64_t n_blocks, uint64_t len)
+static inline pkv_cache *indexed_cache(uint64_t n_blocks, uint64_t len, uint32_t index)
 {
     const pkv_spec layers[] = {full()};
-    const pkv_plan_params params = blocks_for(layers, 1, n_blocks, len);
-    return cache_of(&params);
+    const pkv_plan_params plan_params = blocks_for(layers, 1, n_blocks, len);
+    pkv_cache *cache;
+    pkv_plan *plan = plan_of(&plan_params);
+    pkv_cache_params params = cache_params_of(plan, NULL);
+    params.index = index;
+    assert_ok(pkv_cache_create(&params, &cache));
+    pkv_plan_destroy(plan);
+    return cache;
+}
+
+static inline pkv_cache *full_cache(uint64_t n_blocks, uint64_t len)
+{
+    return indexed_cache(n_blocks, len, PKV_INDEX_AUTO);
+}
+
+/* One that sequences with ready keys may be opened in. */
+static inline pkv_cache *keyed_cache(uint64_t n_blocks, uint64_t len)
+{
+    return indexed_cache(n_blocks, len, PKV_INDEX_KEYS);
 }
 
 /* One group behind a window. */

@@ -26,6 +26,7 @@ typedef struct small_plan {
     uint32_t window[SMALL_GROUPS]; /* or chunk */
     bool drop;                     /* every group loses the last block of a hit */
     bool sparse;                   /* a window keys only what a resend can resume from */
+    uint32_t index;                /* pkv_index */
 } small_plan;
 
 typedef struct small_table {

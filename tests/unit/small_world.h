@@ -392,6 +392,7 @@ static inline void small_begin(small_world *w, const small_plan *plan, const pkv
     memset(w, 0, sizeof *w);
     memory->used = 0;
     params.alloc = &hooks;
+    params.index = plan->index;
     w->plan = *plan;
     w->memory = memory;
     assert_ok(pkv_cache_create(&params, &w->cache));

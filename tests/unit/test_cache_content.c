@@ -34,7 +34,7 @@ static void whole_blocks_are_told_with_their_parent(void **state)
     assert_int_equal(log_.at[0].block_size, 16);
     append(seq, 1, 24);
     (void)take(seq, 24);
-    const pkv_key *keys = pkv_seq_keys(seq, &n);
+    const pkv_key *keys = keys_of_seq(seq, &n);
     assert_int_equal(log_.n, 2);
     assert_stored(&log_, 1, 0, 2, 32, 32);
     assert_true(same_key(&log_.at[1].parent, &keys[1]));
@@ -114,7 +114,7 @@ static void row_101_a_longer_block_is_named_by_its_last_unit(void **state)
     assert_int_equal(pkv_cache_get_info(cache)->unit, 16);
     pkv_seq *seq = run_n(cache, 112);
     uint64_t n;
-    const pkv_key *keys = pkv_seq_keys(seq, &n);
+    const pkv_key *keys = keys_of_seq(seq, &n);
     assert_int_equal(n, 7);
     assert_stored(&log_, 0, 0, 2, 0, 96);
     assert_true(same_key(&log_.at[0].keys[0], &keys[2]));
@@ -162,7 +162,7 @@ static void reuse_removes_the_least_recently_freed_tail_first(void **state)
     pkv_key keys[4];
     uint64_t n;
     pkv_seq *seq = run_n(cache, 64);
-    memcpy(keys, pkv_seq_keys(seq, &n), sizeof keys);
+    memcpy(keys, keys_of_seq(seq, &n), sizeof keys);
     close_seq(seq);
     assert_free_list(cache, "4..1");
     (void)run_tokens(cache, diverging(0), 20);
@@ -182,7 +182,7 @@ static void evicting_tells_and_keeps_the_order_of_the_list(void **state)
     pkv_key keys[4];
     uint64_t n;
     pkv_seq *seq = run_n(cache, 64);
-    memcpy(keys, pkv_seq_keys(seq, &n), sizeof keys);
+    memcpy(keys, keys_of_seq(seq, &n), sizeof keys);
     close_seq(seq);
     const pkv_block blocks[] = {3, 0, 9, 2, 3}; /* null, unkeyed and twice: nothing */
     assert_ok(pkv_cache_evict(cache, blocks, 5));
@@ -260,7 +260,7 @@ static void the_end_of_a_prompt_inside_a_block_is_a_second_key(void **state)
     append(seq, 1, 14);
     (void)take(seq, 14); /* 64 tokens: the block is whole */
     uint64_t n;
-    const pkv_key *keys = pkv_seq_keys(seq, &n);
+    const pkv_key *keys = keys_of_seq(seq, &n);
     size_t found = 0;
     for (size_t i = 0; i < log_.n; i++) {
         if (log_.at[i].group == 0 && log_.at[i].n_keys == 1 &&
@@ -286,7 +286,7 @@ static void a_reset_that_must_wait_leaves_second_keys_to_be_removed(void **state
     uint64_t n;
     append(seq, 1, 14);
     (void)take(seq, 14);
-    memcpy(keys, pkv_seq_keys(seq, &n), sizeof keys);
+    memcpy(keys, keys_of_seq(seq, &n), sizeof keys);
     const pkv_block block = pkv_seq_table(seq, 0, &n)[1];
     assert_status(pkv_cache_reset(cache), PKV_E_AGAIN);
     close_seq(seq);

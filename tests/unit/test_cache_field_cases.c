@@ -13,7 +13,7 @@ static void case_28_a_full_hit_leaves_a_token(void **state)
     assert_int_equal(take(seq, 16).cached_tokens, 16); /* 31 of 32 */
     assert_int_equal(resend(cache, 33), 32);
     uint64_t n;
-    (void)pkv_seq_keys(seq, &n);
+    (void)keys_of_seq(seq, &n);
     assert_int_equal(n, 2); /* the chain is whole, too */
     end_cache(cache);
 }
@@ -127,7 +127,7 @@ static void assert_same_keys(const char *seed_a, const char *seed_b, bool same)
     for (int i = 0; i < 2; i++) {
         params.hash_seed = i ? seed_b : seed_a;
         assert_ok(pkv_cache_create(&params, &caches[i]));
-        keys[i] = pkv_seq_keys(open_n(caches[i], 40), &n);
+        keys[i] = keys_of_seq(open_n(caches[i], 40), &n);
     }
     assert_int_equal(same_key(&keys[0][0], &keys[1][0]), same);
     pkv_cache_destroy(caches[0]);

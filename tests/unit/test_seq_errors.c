@@ -167,7 +167,7 @@ static void a_sequence_needs_tokens_within_the_longest_request(void **state)
 static void ready_keys_are_as_many_as_the_tokens_have(void **state)
 {
     (void)state;
-    pkv_cache *cache = full_cache(20, 160);
+    pkv_cache *cache = keyed_cache(20, 160);
     pkv_seq *seq = run_n(cache, 40), *out;
     const pkv_key keys[4] = {{{1}}, {{2}}, {{3}}, {{4}}};
     pkv_seq_params p = seq_params_of(NULL, 40);
@@ -344,7 +344,7 @@ static void tokens_that_cannot_be_appended(void **state)
     assert_inval(pkv_seq_append(seq, bad, 2), "pkv_seq_append", "-1");
     assert_inval(pkv_seq_append(seq, NULL, 1), "pkv_seq_append", "NULL");
     assert_inval(pkv_seq_append(NULL, bad, 1), "pkv_seq_append", "NULL");
-    (void)pkv_seq_keys(seq, &n);
+    (void)keys_of_seq(seq, &n);
     assert_int_equal(n, 2);
     assert_ok(pkv_seq_append(seq, counting(), 120)); /* just all */
     end_cache(cache);
@@ -353,7 +353,7 @@ static void tokens_that_cannot_be_appended(void **state)
 static void keys_that_cannot_be_appended(void **state)
 {
     (void)state;
-    pkv_cache *cache = full_cache(20, 160);
+    pkv_cache *cache = keyed_cache(20, 160);
     const pkv_key keys[3] = {{{1}}, {{2}}, {{3}}};
     pkv_seq *computed = run_n(cache, 40), *seq = computed;
     assert_inval(pkv_seq_append_keys(seq, keys, 1), "pkv_seq_append_keys", "not opened with keys");
@@ -366,7 +366,7 @@ static void keys_that_cannot_be_appended(void **state)
     assert_inval(pkv_seq_append_keys(seq, keys, UINT64_MAX), "pkv_seq_append_keys", "have 2");
     assert_inval(pkv_seq_append_keys(seq, NULL, 1), "pkv_seq_append_keys", "");
     uint64_t n;
-    (void)pkv_seq_keys(seq, &n);
+    (void)keys_of_seq(seq, &n);
     assert_int_equal(n, 2);
     end_cache(cache);
 }
@@ -416,7 +416,7 @@ static void who_waits_cannot_be_preempted_or_forked(void **state)
 static void a_fork_needs_the_keys_of_its_tokens(void **state)
 {
     (void)state;
-    pkv_cache *cache = full_cache(20, 160);
+    pkv_cache *cache = keyed_cache(20, 160);
     const pkv_key keys[2] = {{{1}}, {{2}}};
     pkv_seq_params p = seq_params_of(NULL, 40);
     p.keys = keys;

@@ -192,7 +192,7 @@ static void a_fork_outlives_its_parent(void **state)
 static void a_fork_of_ready_keys_has_ready_keys(void **state)
 {
     (void)state;
-    pkv_cache *cache = full_cache(20, 160);
+    pkv_cache *cache = keyed_cache(20, 160);
     const pkv_key keys[3] = {{{1}}, {{2}}, {{3}}};
     pkv_seq_params params = seq_params_of(NULL, 40);
     params.keys = keys;

@@ -24,7 +24,7 @@ static void keys_of_a_sequence_are_those_of_its_units(void **state)
     (void)state;
     pkv_cache *cache = full_cache(20, 160);
     uint64_t n;
-    const pkv_key *keys = pkv_seq_keys(open_n(cache, 40), &n);
+    const pkv_key *keys = keys_of_seq(open_n(cache, 40), &n);
     assert_int_equal(n, 2);
     const uint8_t first[] = {0xdc, 0x91, 0x8a, 0x88, 0xb1, 0x39, 0xe5, 0xaf}; /* row 97 */
     const uint8_t second[] = {0xc3, 0x00, 0xec, 0x27, 0x5d, 0x7b, 0xf0, 0x8a};
@@ -40,10 +40,10 @@ static void keys_grow_with_the_tokens(void **state)
     pkv_seq *whole = open_n(cache, 64), *grown = open_n(cache, 10);
     uint64_t n, n_grown;
     assert_ok(pkv_seq_append(grown, counting() + 10, 21));
-    pkv_seq_keys(grown, &n);
+    keys_of_seq(grown, &n);
     assert_int_equal(n, 1); /* of 31 tokens */
     assert_ok(pkv_seq_append(grown, counting() + 31, 33));
-    const pkv_key *a = pkv_seq_keys(whole, &n), *b = pkv_seq_keys(grown, &n_grown);
+    const pkv_key *a = keys_of_seq(whole, &n), *b = keys_of_seq(grown, &n_grown);
     assert_int_equal(n, 4);
     assert_int_equal(n_grown, 4);
     assert_memory_equal(a, b, 4 * sizeof *a);
@@ -53,11 +53,11 @@ static void keys_grow_with_the_tokens(void **state)
 static void ready_keys_find_what_tokens_stored(void **state)
 {
     (void)state;
-    pkv_cache *cache = full_cache(20, 160);
+    pkv_cache *cache = keyed_cache(20, 160);
     pkv_key keys[6];
     uint64_t n;
     pkv_seq *first = run_n(cache, 64);
-    memcpy(keys, pkv_seq_keys(first, &n), 4 * sizeof *keys);
+    memcpy(keys, keys_of_seq(first, &n), 4 * sizeof *keys);
     pkv_seq_params params = seq_params_of(NULL, 64);
     params.keys = keys;
     params.n_keys = 4;
@@ -72,7 +72,7 @@ static void ready_keys_find_what_tokens_stored(void **state)
 static void ready_keys_are_appended_with_the_tokens_they_name(void **state)
 {
     (void)state;
-    pkv_cache *cache = full_cache(20, 160);
+    pkv_cache *cache = keyed_cache(20, 160);
     pkv_key keys[3] = {{{1}}, {{2}}, {{3}}};
     pkv_seq_params params = seq_params_of(NULL, 40);
     params.keys = keys;
@@ -145,7 +145,7 @@ static void what_is_lent_to_open_is_copied(void **state)
     assert_ok(pkv_seq_append(b, more, 16));
     (void)take(a, 48);
     assert_int_equal(lookup(b), 32); /* the third unit would be all of it */
-    assert_memory_equal(pkv_seq_keys(a, &n), pkv_seq_keys(b, &n), 3 * sizeof(pkv_key));
+    assert_memory_equal(keys_of_seq(a, &n), keys_of_seq(b, &n), 3 * sizeof(pkv_key));
     end_cache(cache);
 }
 
@@ -159,7 +159,7 @@ static void extras_without_media_are_allowed(void **state)
     pkv_seq *seq;
     uint64_t n;
     assert_ok(pkv_seq_open(cache, &params, &seq));
-    const pkv_key *a = pkv_seq_keys(seq, &n), *b = pkv_seq_keys(open_n(cache, 40), &n);
+    const pkv_key *a = keys_of_seq(seq, &n), *b = keys_of_seq(open_n(cache, 40), &n);
     assert_false(same_key(&a[0], &b[0])); /* row 98: both differ */
     assert_false(same_key(&a[1], &b[1]));
     end_cache(cache);

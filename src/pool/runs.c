@@ -1,0 +1,356 @@
+/* runs.c  Walking and growing the tree of runs, and naming blocks in it. */
+#include "pool/runs.h"
+
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/math.h"
+#include "pool/runs_internal.h"
+
+/* ---- comparing ---- */
+
+static const int32_t *tokens_of(const pkvi_runs *runs, const pkvi_run *run, uint64_t at)
+{
+    return run->tokens + at * runs->unit;
+}
+
+/* Units that are equal from the start on, of at most n. */
+static uint64_t count_equal(const int32_t *a, const int32_t *b, uint64_t n, uint64_t unit)
+{
+    enum { STRIDE = 64 };
+    const size_t bytes = (size_t)unit * sizeof *a;
+    uint64_t done = 0;
+    while (n - done >= STRIDE && memcmp(a + done * unit, b + done * unit, STRIDE * bytes) == 0) {
+        done += STRIDE;
+    }
+    while (done < n && memcmp(a + done * unit, b + done * unit, bytes) == 0) {
+        done++;
+    }
+    return done;
+}
+
+/* ---- branches ---- */
+
+static const pkv_key no_tag;
+
+/* The tag of a unit; *next is where the search in ascending units goes on. */
+static const pkv_key *tag_of(const pkvi_content *content, uint64_t unit, size_t *next)
+{
+    while (*next < content->n_tags && content->tags[*next].unit < unit) {
+        ++*next;
+    }
+    return *next < content->n_tags && content->tags[*next].unit == unit ? &content->tags[*next].key
+                                                                        : &no_tag;
+}
+
+static uint64_t branch_hash(const pkvi_runs *runs, uint32_t parent, uint32_t at,
+                            const int32_t *tokens, const pkv_key *tag)
+{
+    uint64_t seed, tag_word;
+    memcpy(&tag_word, tag->bytes, sizeof tag_word);
+    seed = runs->seed ^ tag_word ^ ((uint64_t)parent << 32 | at);
+    return XXH3_64bits_withSeed(tokens, (size_t)runs->unit * sizeof *tokens, seed);
+}
+
+static bool is_branch(const pkvi_runs *runs, const pkvi_run *run, uint32_t parent, uint32_t at,
+                      const int32_t *tokens, const pkv_key *tag)
+{
+    return run->parent == parent && run->parent_at == at &&
+           memcmp(&run->tag, tag, sizeof *tag) == 0 &&
+           memcmp(run->tokens, tokens, (size_t)runs->unit * sizeof *tokens) == 0;
+}
+
+/* The run that continues a place with this unit, or 0. */
+static uint32_t find_branch(const pkvi_runs *runs, uint32_t parent, uint32_t at,
+                            const int32_t *tokens, const pkv_key *tag)
+{
+    if (runs->at[parent].n_children == 0) {
+        return 0;
+    }
+    const uint64_t hash = branch_hash(runs, parent, at, tokens, tag);
+    for (uint32_t r = *pkvi_run_bucket(runs, hash); r != 0; r = runs->at[r].next_in_bucket) {
+        if (runs->at[r].hash == hash && is_branch(runs, &runs->at[r], parent, at, tokens, tag)) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+/* ---- walking ---- */
+
+/* One step of a walk over a content: as many units as this run and the tags allow, or one unit into
+ * a branch. Returns the units passed; 0: the tree knows no more. */
+static uint64_t step(const pkvi_runs *runs, const pkvi_content *content, pkvi_cursor *at,
+                     uint64_t most, size_t *next_tag)
+{
+    const pkvi_run *run = &runs->at[at->run];
+    const int32_t *tokens = content->tokens + at->units * runs->unit;
+    const pkv_key *tag = tag_of(content, at->units, next_tag);
+    if (tag == &no_tag && at->at < run->n) {
+        uint64_t n = pkvi_min(run->n - at->at, most - at->units);
+        if (*next_tag < content->n_tags) {
+            n = pkvi_min(n, content->tags[*next_tag].unit - at->units);
+        }
+        n = count_equal(tokens_of(runs, run, at->at), tokens, n, runs->unit);
+        at->at += (uint32_t)n;
+        at->units += n;
+        if (n > 0) {
+            return n;
+        }
+    }
+    const uint32_t branch = find_branch(runs, at->run, at->at, tokens, tag);
+    if (branch == 0) {
+        return 0;
+    }
+    at->run = branch;
+    at->at = 1;
+    at->units++;
+    return 1;
+}
+
+/* Copies ids to the first 0; returns how many. */
+static uint64_t copy_present(pkv_block *to, const pkv_block *from, uint64_t n)
+{
+    enum { STRIDE = 32 };
+    uint64_t done = 0;
+    for (; n - done >= STRIDE; done += STRIDE) {
+        bool missing = false;
+        for (uint64_t i = done; i < done + STRIDE; i++) {
+            missing |= from[i] == 0;
+            to[i] = from[i];
+        }
+        if (missing) {
+            break;
+        }
+    }
+    for (; done < n && from[done] != 0; done++) {
+        to[done] = from[done];
+    }
+    return done;
+}
+
+uint64_t pkvi_runs_match(const pkvi_runs *runs, const pkvi_content *content, uint64_t most,
+                         pkv_block *ids)
+{
+    pkvi_cursor at = {0, 0, 0};
+    size_t next_tag = 0;
+    while (at.units < most) {
+        const uint64_t before = at.units, n = step(runs, content, &at, most, &next_tag);
+        if (n == 0) {
+            break;
+        }
+        const pkvi_run *run = &runs->at[at.run];
+        const uint64_t found = copy_present(ids + before, run->first + (at.at - n), n);
+        if (found < n) {
+            return before + found;
+        }
+    }
+    return at.units;
+}
+
+/* ---- growing ---- */
+
+static void append_units(const pkvi_runs *runs, pkvi_run *run, const int32_t *tokens, uint64_t n)
+{
+    memcpy(run->tokens + run->n * runs->unit, tokens, (size_t)(n * runs->unit) * sizeof *tokens);
+    memset(run->first + run->n, 0, (size_t)n * sizeof *run->first);
+    run->n += (uint32_t)n;
+}
+
+/* The root needs no cursor to stay. */
+static void enter(pkvi_runs *runs, uint32_t r)
+{
+    if (r != 0) {
+        runs->at[r].cursors++;
+        runs->at[r].holders++;
+    }
+}
+
+static void leave(pkvi_runs *runs, uint32_t r)
+{
+    if (r != 0) {
+        runs->at[r].cursors--;
+        runs->at[r].holders--;
+    }
+}
+
+static void move_cursor(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_cursor *to)
+{
+    if (to->run != cursor->run) {
+        enter(runs, to->run);
+        leave(runs, cursor->run); /* still held, by the run that hangs on it */
+    }
+    *cursor = *to;
+}
+
+/* Makes places for the units from the cursor on, up to the next tag: at the end of its run, or as a
+ * branch. Returns how many; 0: no memory. */
+static uint64_t add_units(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_content *content,
+                          uint64_t units, size_t *next_tag)
+{
+    const int32_t *tokens = content->tokens + cursor->units * runs->unit;
+    const pkv_key *tag = tag_of(content, cursor->units, next_tag);
+    const size_t later = *next_tag + (tag != &no_tag);
+    uint64_t n = units - cursor->units;
+    if (later < content->n_tags) {
+        n = pkvi_min(n, content->tags[later].unit - cursor->units);
+    }
+    pkvi_cursor end = {cursor->run, cursor->at, cursor->units + n};
+    if (tag != &no_tag || cursor->run == 0 || cursor->at < runs->at[cursor->run].n) {
+        const uint32_t r = pkvi_run_new(runs, n);
+        if (r == 0) {
+            return 0;
+        }
+        pkvi_run *run = &runs->at[r], *parent = &runs->at[cursor->run];
+        run->parent = cursor->run;
+        run->parent_at = cursor->at;
+        run->depth = (uint32_t)cursor->units;
+        run->tag = *tag;
+        run->hash = branch_hash(runs, run->parent, run->parent_at, tokens, tag);
+        uint32_t *bucket = pkvi_run_bucket(runs, run->hash);
+        run->next_in_bucket = *bucket;
+        *bucket = r;
+        parent->holders++;
+        parent->last_child_at = parent->n_children == 0 || parent->last_child_at < cursor->at
+                                    ? cursor->at
+                                    : parent->last_child_at;
+        parent->n_children++;
+        end.run = r;
+        end.at = 0;
+    } else if (!pkvi_run_reserve(runs, &runs->at[cursor->run], n)) {
+        return 0;
+    }
+    append_units(runs, &runs->at[end.run], tokens, n);
+    end.at += (uint32_t)n;
+    move_cursor(runs, cursor, &end);
+    return n;
+}
+
+bool pkvi_runs_lead(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_content *content,
+                    uint64_t units)
+{
+    size_t next_tag = 0;
+    while (cursor->units < units) {
+        pkvi_cursor to = *cursor;
+        if (step(runs, content, &to, units, &next_tag) > 0) {
+            move_cursor(runs, cursor, &to);
+        } else if (add_units(runs, cursor, content, units, &next_tag) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void pkvi_runs_join(pkvi_runs *runs, const pkvi_cursor *cursor, pkvi_cursor *out)
+{
+    *out = *cursor;
+    enter(runs, out->run);
+}
+
+void pkvi_runs_leave(pkvi_runs *runs, pkvi_cursor *cursor)
+{
+    const uint32_t r = cursor->run;
+    *cursor = (pkvi_cursor){0, 0, 0};
+    leave(runs, r);
+    pkvi_run_prune(runs, r);
+}
+
+/* ---- names ---- */
+
+static void add_name(pkvi_runs *runs, uint32_t r, uint32_t at, pkv_block block)
+{
+    pkvi_run *run = &runs->at[r];
+    pkvi_place *place = &runs->places[block];
+    const pkv_block first = run->first[at];
+    place->run = r;
+    place->at = at;
+    run->holders++;
+    if (first == 0) {
+        run->first[at] = block;
+        place->next = place->prev = block;
+        runs->n_named++;
+        return;
+    }
+    const pkv_block last = runs->places[first].prev;
+    place->next = first;
+    place->prev = last;
+    runs->places[last].next = block;
+    runs->places[first].prev = block;
+}
+
+/* The run in which a unit before the cursor lies: `r` or one above it. */
+static uint32_t run_of_unit(const pkvi_runs *runs, uint32_t r, uint64_t unit)
+{
+    while (runs->at[r].depth > unit) {
+        r = runs->at[r].parent;
+    }
+    return r;
+}
+
+uint64_t pkvi_runs_name(pkvi_runs *runs, const pkvi_cursor *cursor, const pkv_block *table,
+                        uint64_t from, uint64_t to)
+{
+    uint64_t named = 0, end = to;
+    uint32_t r = cursor->run;
+    while (end > from) {
+        r = run_of_unit(runs, r, end - 1);
+        const uint32_t depth = runs->at[r].depth;
+        const uint64_t begin = pkvi_max(from, depth);
+        for (uint64_t i = begin; i < end; i++) {
+            const pkvi_place *place = &runs->places[table[i]];
+            const uint32_t at = (uint32_t)(i - depth);
+            if (table[i] == PKV_BLOCK_NULL || (place->run == r && place->at == at)) {
+                continue;
+            }
+            if (place->run != 0) {
+                pkvi_runs_forget(runs, table[i]);
+            }
+            add_name(runs, r, at, table[i]);
+            named++;
+        }
+        end = begin;
+    }
+    return named;
+}
+
+bool pkvi_runs_is_named(const pkvi_runs *runs, const pkvi_cursor *cursor, uint64_t unit,
+                        pkv_block block)
+{
+    const uint32_t r = run_of_unit(runs, cursor->run, unit);
+    return runs->places[block].run == r && runs->places[block].at == unit - runs->at[r].depth;
+}
+
+void pkvi_runs_forget(pkvi_runs *runs, pkv_block block)
+{
+    pkvi_place *place = &runs->places[block];
+    const uint32_t r = place->run;
+    pkvi_run *run = &runs->at[r];
+    if (place->next == block) {
+        run->first[place->at] = 0;
+        runs->n_named--;
+    } else {
+        if (run->first[place->at] == block) {
+            run->first[place->at] = place->next;
+        }
+        runs->places[place->prev].next = place->next;
+        runs->places[place->next].prev = place->prev;
+    }
+    *place = (pkvi_place){0, 0, 0, 0};
+    run->holders--;
+    if (run->holders == 0 || run->first[run->n - 1] == 0) {
+        pkvi_run_prune(runs, r);
+    }
+}
+
+void pkvi_runs_prefetch(const pkvi_runs *runs, pkv_block block)
+{
+    const pkvi_place *place = &runs->places[block];
+    __builtin_prefetch(&runs->at[place->run].first[place->at], 1);
+}
+
+uint64_t pkvi_runs_n_named(const pkvi_runs *runs)
+{
+    return runs->n_named;
+}

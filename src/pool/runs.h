@@ -1,0 +1,82 @@
+/* runs.h  Content by its tokens: a tree of runs.
+ *
+ * A run is a row of units whose tokens lie one after the other. It continues its parent from some
+ * unit on, and shares with it all that comes before:
+ *
+ *     run 1   [ u0 u1 u2 u3 u4 u5 ]        the first request
+ *     run 2          \ [ v2 v3 ]           one that shares two units with it: parent 1, from unit 2
+ *
+ * So a prefix is compared as fast as memory is read, with one search per branch, and needs no keys.
+ * A place (run, unit) stands for one content, and all content has at most one place: equal tokens
+ * after an equal prefix. Beside its tokens each unit has the block that was first keyed for it, 0
+ * if none; equal blocks form a ring in the order in which they were keyed. A unit without a block
+ * stays as long as something hangs on it: a later unit with a block, or a sequence.
+ *
+ * Only one cache group can be found this way, whose blocks are one unit each. */
+#ifndef PKVI_RUNS_H
+#define PKVI_RUNS_H
+
+#include <stdbool.h>
+
+#include <pkv/pool.h>
+
+/* What a unit depends on beside its tokens and all before it, as a digest: a unit that has such a
+ * tag is found only by the same tag. */
+typedef struct pkvi_tag {
+    uint64_t unit;
+    pkv_key key;
+} pkvi_tag;
+
+/* The content of a request. */
+typedef struct pkvi_content {
+    const int32_t *tokens;
+    const pkvi_tag *tags; /* [n_tags] ascending */
+    size_t n_tags;
+} pkvi_content;
+
+/* Where a sequence stands: after `units` units of its content, `at` of them in `run`. Holds the run
+ * until it leaves. All 0: at the root. */
+typedef struct pkvi_cursor {
+    uint32_t run, at;
+    uint64_t units;
+} pkvi_cursor;
+
+typedef struct pkvi_runs pkvi_runs;
+
+/* NULL: no memory. unit in tokens. */
+pkvi_runs *pkvi_runs_create(const pkv_alloc *alloc, uint64_t n_blocks, uint64_t unit);
+void pkvi_runs_destroy(pkvi_runs *runs);
+
+/* The blocks of the first units of a content, to the first unit that has none, at most `most`;
+ * returns how many. ids: [most]. As fast as the tokens are compared. */
+uint64_t pkvi_runs_match(const pkvi_runs *runs, const pkvi_content *content, uint64_t most,
+                         pkv_block *ids);
+
+/* Leads a cursor to `units` units of its content, and makes places for those that have none yet.
+ * False: no memory; the cursor has come as far as it could, which changes nothing else. */
+bool pkvi_runs_lead(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_content *content,
+                    uint64_t units);
+void pkvi_runs_leave(pkvi_runs *runs, pkvi_cursor *cursor);
+/* A second cursor at the same place. */
+void pkvi_runs_join(pkvi_runs *runs, const pkvi_cursor *cursor, pkvi_cursor *out);
+
+/* Names the blocks [from, to) of a table for the units before the cursor; null blocks are passed
+ * over, and so are blocks that have this very place already. A block with another place loses it.
+ * Returns how many were named. */
+uint64_t pkvi_runs_name(pkvi_runs *runs, const pkvi_cursor *cursor, const pkv_block *table,
+                        uint64_t from, uint64_t to);
+/* Whether the block is named for this unit before the cursor. */
+bool pkvi_runs_is_named(const pkvi_runs *runs, const pkvi_cursor *cursor, uint64_t unit,
+                        pkv_block block);
+/* The block has no name any more. It must have one. */
+void pkvi_runs_forget(pkvi_runs *runs, pkv_block block);
+/* Fetches what forgetting a block is going to need. */
+void pkvi_runs_prefetch(const pkvi_runs *runs, pkv_block block);
+
+/* Units that have a block. */
+uint64_t pkvi_runs_n_named(const pkvi_runs *runs);
+/* NULL: sound; else what is broken. is_named: [n_blocks], by the pool's account. */
+const char *pkvi_runs_check(const pkvi_runs *runs, bool (*is_named)(void *ctx, pkv_block block),
+                            void *ctx);
+
+#endif

@@ -1,0 +1,55 @@
+/* runs_internal.h  The tree of runs in memory: what walks it, and what checks it. */
+#ifndef PKVI_RUNS_INTERNAL_H
+#define PKVI_RUNS_INTERNAL_H
+
+#include "pool/runs.h"
+
+typedef struct pkvi_run {
+    int32_t *tokens;  /* [capacity * unit] */
+    pkv_block *first; /* [capacity] first block that was named for the unit, or 0; in one piece with
+                         the tokens */
+    uint32_t n, capacity;       /* units */
+    uint32_t parent, parent_at; /* continues the first parent_at units of its parent */
+    uint32_t depth;             /* units before its first one, over all runs above */
+    uint32_t holders;           /* named blocks, branches and cursors */
+    uint32_t cursors, n_children;
+    uint32_t last_child_at;  /* no branch begins later; if there is one */
+    uint32_t next_in_bucket; /* also the next free run */
+    uint64_t hash;           /* of its place and first unit */
+    pkv_key tag;             /* of its first unit; all others have none */
+} pkvi_run;
+
+/* Where a block's content stands. run 0: it has no name. */
+typedef struct pkvi_place {
+    uint32_t run, at;
+    uint32_t next, prev; /* ring of blocks of one place */
+} pkvi_place;
+
+struct pkvi_runs {
+    pkv_alloc alloc;
+    uint64_t unit, n_blocks, seed;
+    pkvi_place *places; /* [n_blocks] */
+    pkvi_run *at;       /* [n_at]; 0 is the root, which has no units */
+    size_t capacity;
+    uint32_t n_at, n_used, free; /* free: a list of runs that are none */
+    uint32_t *buckets;           /* [n_buckets] runs by place and first unit */
+    uint64_t n_buckets;
+    uint64_t n_named;
+};
+
+static inline uint32_t *pkvi_run_bucket(const pkvi_runs *runs, uint64_t hash)
+{
+    return &runs->buckets[hash & (runs->n_buckets - 1)];
+}
+
+/* ---- runs_store.c ---- */
+
+/* The number of a new run with room for so many units, held by nobody. 0: no memory. */
+uint32_t pkvi_run_new(pkvi_runs *runs, uint64_t n_units);
+/* Room for so many more units; false: no memory. */
+bool pkvi_run_reserve(pkvi_runs *runs, pkvi_run *run, uint64_t more);
+/* Takes away units at the end of a run that nobody needs; if nobody holds it, all of it, and its
+ * parents then perhaps too. */
+void pkvi_run_prune(pkvi_runs *runs, uint32_t run);
+
+#endif

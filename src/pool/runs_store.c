@@ -1,0 +1,188 @@
+/* runs_store.c  Where runs lie in memory: made, grown, pruned.
+ *
+ * Tokens and blocks of a run lie in one piece that grows by an eighth, so that a request that
+ * generates seldom moves it, and shrinks when three quarters of it are unused. */
+#include <string.h>
+
+#include "base/array.h"
+#include "base/math.h"
+#include "pool/runs_internal.h"
+
+static size_t storage_bytes(const pkvi_runs *runs, uint32_t capacity)
+{
+    return (size_t)capacity * ((size_t)runs->unit * sizeof(int32_t) + sizeof(pkv_block));
+}
+
+/* Moves a run into storage for so many units; false: no memory. */
+static bool set_capacity(pkvi_runs *runs, pkvi_run *run, uint32_t capacity)
+{
+    const size_t units = (size_t)runs->unit;
+    int32_t *tokens = runs->alloc.alloc(runs->alloc.ctx, storage_bytes(runs, capacity), 64);
+    if (!tokens) {
+        return false;
+    }
+    pkv_block *first = (pkv_block *)(tokens + capacity * units);
+    if (run->n > 0) {
+        memcpy(tokens, run->tokens, run->n * units * sizeof *tokens);
+        memcpy(first, run->first, run->n * sizeof *first);
+    }
+    if (run->tokens) {
+        runs->alloc.free(runs->alloc.ctx, run->tokens, storage_bytes(runs, run->capacity), 64);
+    }
+    run->tokens = tokens;
+    run->first = first;
+    run->capacity = capacity;
+    return true;
+}
+
+/* Some room beside the units that are there: for the tokens that a request generates. */
+static uint32_t grown(uint64_t n)
+{
+    return (uint32_t)pkvi_min(n + n / 8 + 4, UINT32_MAX);
+}
+
+bool pkvi_run_reserve(pkvi_runs *runs, pkvi_run *run, uint64_t more)
+{
+    return run->n + more <= run->capacity || set_capacity(runs, run, grown(run->n + more));
+}
+
+/* Twice the buckets, while there are few; false: no memory. */
+static bool grow_buckets(pkvi_runs *runs)
+{
+    const uint64_t n = runs->n_buckets * 2;
+    const size_t bytes = (size_t)n * sizeof *runs->buckets;
+    uint32_t *old = runs->buckets, *buckets = runs->alloc.alloc(runs->alloc.ctx, bytes, 64);
+    if (!buckets) {
+        return false;
+    }
+    memset(buckets, 0, bytes);
+    runs->alloc.free(runs->alloc.ctx, old, (size_t)runs->n_buckets * sizeof *old, 64);
+    runs->buckets = buckets;
+    runs->n_buckets = n;
+    for (uint32_t r = 1; r < runs->n_at; r++) {
+        if (runs->at[r].tokens) {
+            uint32_t *bucket = pkvi_run_bucket(runs, runs->at[r].hash);
+            runs->at[r].next_in_bucket = *bucket;
+            *bucket = r;
+        }
+    }
+    return true;
+}
+
+uint32_t pkvi_run_new(pkvi_runs *runs, uint64_t n_units)
+{
+    if (runs->n_used + 1 > runs->n_buckets && !grow_buckets(runs)) {
+        return 0;
+    }
+    uint32_t r = runs->free;
+    if (r == 0) {
+        void *at = pkvi_array_grown(&runs->alloc, runs->at, &runs->capacity, (size_t)runs->n_at + 1,
+                                    sizeof *runs->at);
+        if (!at) {
+            return 0;
+        }
+        runs->at = at;
+        r = runs->n_at++;
+        memset(&runs->at[r], 0, sizeof runs->at[r]);
+        runs->at[r].next_in_bucket = runs->free;
+        runs->free = r;
+    }
+    pkvi_run fresh = {0};
+    if (!set_capacity(runs, &fresh, grown(n_units))) {
+        return 0;
+    }
+    runs->free = runs->at[r].next_in_bucket;
+    runs->at[r] = fresh;
+    runs->n_used++;
+    return r;
+}
+
+/* ---- pruning ---- */
+
+static void drop_run(pkvi_runs *runs, uint32_t r)
+{
+    pkvi_run *run = &runs->at[r];
+    uint32_t *link = pkvi_run_bucket(runs, run->hash);
+    while (*link != r) {
+        link = &runs->at[*link].next_in_bucket;
+    }
+    *link = run->next_in_bucket;
+    runs->alloc.free(runs->alloc.ctx, run->tokens, storage_bytes(runs, run->capacity), 64);
+    memset(run, 0, sizeof *run);
+    run->next_in_bucket = runs->free;
+    runs->free = r;
+    runs->n_used--;
+}
+
+void pkvi_run_prune(pkvi_runs *runs, uint32_t r)
+{
+    while (r != 0 && runs->at[r].holders == 0) {
+        const uint32_t parent = runs->at[r].parent;
+        drop_run(runs, r);
+        runs->at[parent].holders--;
+        runs->at[parent].n_children--;
+        r = parent;
+    }
+    pkvi_run *run = &runs->at[r];
+    if (r == 0 || run->cursors > 0) {
+        return;
+    }
+    const uint32_t least = run->n_children > 0 ? run->last_child_at : 0;
+    while (run->n > least && run->n > 1 && run->first[run->n - 1] == 0) {
+        run->n--;
+    }
+    if (run->n < run->capacity / 4) {
+        (void)set_capacity(runs, run, grown(run->n));
+    }
+}
+
+/* ---- create ---- */
+
+pkvi_runs *pkvi_runs_create(const pkv_alloc *alloc, uint64_t n_blocks, uint64_t unit)
+{
+    enum { FIRST_BUCKETS = 64 };
+    pkvi_runs *runs = alloc->alloc(alloc->ctx, sizeof *runs, 16);
+    if (!runs) {
+        return NULL;
+    }
+    memset(runs, 0, sizeof *runs);
+    runs->alloc = *alloc;
+    runs->unit = unit;
+    runs->n_blocks = n_blocks;
+    runs->n_buckets = FIRST_BUCKETS;
+    runs->seed = (uint64_t)(uintptr_t)runs; /* differs from process to process; decides nothing */
+    runs->places = alloc->alloc(alloc->ctx, (size_t)n_blocks * sizeof *runs->places, 64);
+    runs->buckets = alloc->alloc(alloc->ctx, FIRST_BUCKETS * sizeof *runs->buckets, 64);
+    runs->at = pkvi_array_grown(alloc, NULL, &runs->capacity, 1, sizeof *runs->at);
+    if (!runs->places || !runs->buckets || !runs->at) {
+        pkvi_runs_destroy(runs);
+        return NULL;
+    }
+    memset(runs->places, 0, (size_t)n_blocks * sizeof *runs->places);
+    memset(runs->buckets, 0, FIRST_BUCKETS * sizeof *runs->buckets);
+    memset(runs->at, 0, sizeof *runs->at);
+    runs->n_at = 1; /* the root: before the first unit */
+    return runs;
+}
+
+void pkvi_runs_destroy(pkvi_runs *runs)
+{
+    if (!runs) {
+        return;
+    }
+    const pkv_alloc alloc = runs->alloc;
+    for (uint32_t r = 1; r < runs->n_at; r++) {
+        if (runs->at[r].tokens) {
+            alloc.free(alloc.ctx, runs->at[r].tokens, storage_bytes(runs, runs->at[r].capacity),
+                       64);
+        }
+    }
+    pkvi_array_free(&alloc, runs->at, runs->capacity, sizeof *runs->at);
+    if (runs->buckets) {
+        alloc.free(alloc.ctx, runs->buckets, (size_t)runs->n_buckets * sizeof *runs->buckets, 64);
+    }
+    if (runs->places) {
+        alloc.free(alloc.ctx, runs->places, (size_t)runs->n_blocks * sizeof *runs->places, 64);
+    }
+    alloc.free(alloc.ctx, runs, sizeof *runs, 16);
+}

@@ -1,0 +1,140 @@
+/* content.c  What names the content of a sequence: its keys, or its tokens.
+ *
+ * Where nobody wants keys, they are not computed: full attention finds equal content by comparing
+ * tokens, and takes the same decisions. What else a unit depends on, an adapter, media, a salt, is
+ * its tag: a digest of the unit with its extras, for units that have some. The adapter and the salt
+ * are in that of the first unit, and all others come after it. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "pool/pool_internal.h"
+#include "seq/cache_internal.h"
+
+uint64_t pkvi_known_units(const pkv_seq *seq)
+{
+    return seq->cache->by_tokens ? seq->tokens.n / seq->cache->info.unit : seq->keys.n;
+}
+
+bool pkvi_reserve_content(pkv_seq *seq, uint64_t n_tokens)
+{
+    const pkv_cache *c = seq->cache;
+    const size_t units = (size_t)(n_tokens / c->info.unit + 1);
+    if (!c->info.caching) {
+        return true;
+    }
+    if (!c->by_tokens) {
+        return pkvi_key_list_reserve(&c->alloc, &seq->keys, units);
+    }
+    return !seq->extras || pkvi_tag_list_reserve(&c->alloc, &seq->tags, units);
+}
+
+/* ---- keys ---- */
+
+/* Keys of the units from the last key on; there is room for them. */
+static pkv_status add_keys(const char *function, pkv_seq *seq, uint64_t n)
+{
+    const pkv_cache *c = seq->cache;
+    if (n <= seq->keys.n) {
+        return PKV_OK;
+    }
+    const pkv_key *parent = seq->keys.n > 0 ? &seq->keys.at[seq->keys.n - 1] : NULL;
+    const pkv_status st =
+        pkv_key_chain(c->hasher, seq->extras, seq->tokens.at, seq->tokens.n, c->info.unit,
+                      c->hash_lookahead, seq->keys.n, n, parent, seq->keys.at + seq->keys.n);
+    if (st != PKV_OK) {
+        pkvi_error_rename(function);
+        return st;
+    }
+    seq->keys.n = (size_t)n;
+    return PKV_OK;
+}
+
+pkv_status pkv_seq_keys(pkv_seq *seq, const pkv_key **keys_out, uint64_t *n_out)
+{
+    if (!seq || !keys_out || !n_out) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_seq_keys: seq, keys_out or n_out is NULL");
+    }
+    const pkv_cache *c = seq->cache;
+    if (c->by_tokens) {
+        const uint64_t n = pkvi_known_units(seq);
+        if (!pkvi_key_list_reserve(&c->alloc, &seq->keys, (size_t)n + 1)) {
+            return pkvi_fail(PKV_E_NOMEM, "pkv_seq_keys: out of memory");
+        }
+        PKVI_RETURN_IF(add_keys("pkv_seq_keys", seq, n));
+    }
+    *keys_out = seq->keys.at;
+    *n_out = seq->keys.n;
+    return PKV_OK;
+}
+
+/* ---- tags ---- */
+
+static bool has_media_in(const pkv_extras *extras, uint64_t start, uint64_t end)
+{
+    for (uint32_t i = 0; i < extras->n_media; i++) {
+        const pkv_media *media = &extras->media[i];
+        if (media->offset < end && media->offset + media->length > start) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool needs_tag(const pkv_seq *seq, uint64_t unit)
+{
+    const pkv_extras *extras = seq->extras;
+    const uint64_t size = seq->cache->info.unit;
+    return (unit == 0 && (extras->lora_name || extras->salt)) || extras->has_embeds ||
+           has_media_in(extras, unit * size, (unit + 1) * size);
+}
+
+static pkv_status add_tags(const char *function, pkv_seq *seq, uint64_t n)
+{
+    static const pkv_key no_parent;
+    const pkv_cache *c = seq->cache;
+    for (; seq->n_tagged < n; seq->n_tagged++) {
+        const uint64_t unit = seq->n_tagged;
+        pkvi_tag *tag = &seq->tags.at[seq->tags.n];
+        if (!needs_tag(seq, unit)) {
+            continue;
+        }
+        tag->unit = unit;
+        const pkv_status st = pkv_key_chain(c->hasher, seq->extras, seq->tokens.at, seq->tokens.n,
+                                            c->info.unit, 0, unit, unit + 1, &no_parent, &tag->key);
+        if (st != PKV_OK) {
+            pkvi_error_rename(function);
+            return st;
+        }
+        seq->tags.n++;
+    }
+    return PKV_OK;
+}
+
+pkv_status pkvi_extend_content(const char *function, pkv_seq *seq)
+{
+    const pkv_cache *c = seq->cache;
+    if (!c->info.caching || seq->ready_keys) {
+        return PKV_OK;
+    }
+    if (!c->by_tokens) {
+        return add_keys(function, seq,
+                        pkv_key_count(seq->tokens.n, c->info.unit, c->hash_lookahead));
+    }
+    return seq->extras ? add_tags(function, seq, pkvi_known_units(seq)) : PKV_OK;
+}
+
+/* ---- places ---- */
+
+pkvi_content pkvi_content_of(const pkv_seq *seq)
+{
+    return (pkvi_content){.tokens = seq->tokens.at, .tags = seq->tags.at, .n_tags = seq->tags.n};
+}
+
+bool pkvi_place_content(pkv_seq *seq, uint64_t tokens)
+{
+    const pkv_cache *c = seq->cache;
+    const pkvi_content content = pkvi_content_of(seq);
+    return !c->by_tokens || pkvi_runs_lead(c->pool->runs, &seq->cursor, &content,
+                                           pkvi_min(tokens, seq->tokens.n) / c->info.unit);
+}
