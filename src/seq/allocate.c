@@ -365,6 +365,8 @@ void pkvi_begin_changes(pkv_seq *seq)
         }
     }
     seq->last_step = seq->cache->steps;
+    seq->quiet_until = 0;
+    seq->shown = PKVI_NEVER_SHOWN;
 }
 
 void pkvi_move_first(pkv_seq *seq, uint64_t first)
@@ -420,6 +422,9 @@ pkv_status pkvi_allocate(pkv_seq *seq, const pkv_allocate_params *p, pkv_allocat
         PKVI_RETURN_IF(pkvi_key_blocks(seq, pkvi_min(r.main, seq->tokens.n), before));
     }
     pkvi_sort_offers(c, offers);
+    if (!p->delay_caching) {
+        pkvi_note_quiet(seq);
+    }
     return PKV_OK;
 }
 
@@ -461,7 +466,8 @@ const pkv_block *pkv_seq_new_blocks(const pkv_seq *seq, uint32_t group, uint64_t
         return NULL;
     }
     const pkvi_table *t = &seq->tables[group];
-    *n_out = t->n - t->new_from + (t->copied != 0);
+    const bool quiet = seq->shown != PKVI_NEVER_SHOWN && seq->shown != seq->computed;
+    *n_out = quiet ? 0 : t->n - t->new_from + (t->copied != 0);
     if (*n_out == 0) {
         return NULL;
     }

@@ -17,6 +17,16 @@ typedef struct pkvi_slots_wanted {
 void pkvi_begin_result(pkv_cache *cache);
 void pkvi_end_result(const pkv_cache *cache, pkv_allocate_result *out);
 
+/* ---- quiet.c ---- */
+
+/* Works out how far the next steps are quiet, after one that was not. */
+void pkvi_note_quiet(pkv_seq *seq);
+/* Whether a step changes nothing but numbers. Its sequence must be one of the cache. */
+bool pkvi_is_quiet(const pkv_step *step, uint64_t lookahead);
+void pkvi_advance_quietly(const pkv_step *step);
+
+/* ---- allocate.c ---- */
+
 /* pkv_seq_allocate() that adds to the lists. */
 pkv_status pkvi_allocate(pkv_seq *seq, const pkv_allocate_params *params, pkv_allocate_result *out);
 

@@ -6,6 +6,8 @@
 #include "base/tokens.h"
 #include "seq/allocate.h"
 
+enum { FETCHED = 8 }; /* sequences whose memory is on its way while one is looked at */
+
 static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t i,
                              uint64_t lookahead)
 {
@@ -37,16 +39,34 @@ static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t 
                            step->tokens[bad]);
 }
 
-/* A sequence twice in one batch would be checked against a state that it no longer has. */
-static pkv_status check_distinct(pkv_cache *c, const pkv_step *steps, uint64_t n)
+/* A step that needs no check but of its tokens, as nearly all. */
+static bool is_plain(const pkv_step *step, uint64_t lookahead)
+{
+    return pkvi_is_quiet(step, lookahead) &&
+           (!step->tokens || pkvi_first_negative(step->tokens, step->n_tokens) == step->n_tokens);
+}
+
+/* Checks all steps before any is done. A sequence twice in one batch would be checked against a
+ * state that it no longer has. */
+static pkv_status check_steps(pkv_cache *c, const pkv_step *steps, uint64_t n, uint64_t lookahead)
 {
     c->marks++;
     for (uint64_t i = 0; i < n; i++) {
-        if (steps[i].seq->mark == c->marks) {
+        pkv_seq *seq = steps[i].seq;
+        if (i + FETCHED < n && steps[i + FETCHED].seq) {
+            __builtin_prefetch(steps[i + FETCHED].seq, 1);
+        }
+        if (!seq || seq->cache != c || !is_plain(&steps[i], lookahead)) {
+            PKVI_RETURN_IF(check_step(c, &steps[i], i, lookahead));
+        }
+        if (seq->mark == c->marks) {
             return pkvi_fail(PKV_E_INVAL, "pkv_cache_advance: step %" PRIu64 ": the sequence twice",
                              i);
         }
-        steps[i].seq->mark = c->marks;
+        seq->mark = c->marks;
+        if (seq->tokens.at) {
+            __builtin_prefetch(seq->tokens.at + seq->tokens.n, 1);
+        }
     }
     return PKV_OK;
 }
@@ -77,12 +97,14 @@ pkv_status pkv_cache_advance(pkv_cache *cache, const pkv_step *steps, uint64_t n
     pkvi_cache_check_thread(cache);
     *done_out = 0;
     memset(out, 0, sizeof *out);
-    for (uint64_t i = 0; i < n; i++) {
-        PKVI_RETURN_IF(check_step(cache, &steps[i], i, lookahead));
-    }
-    PKVI_RETURN_IF(check_distinct(cache, steps, n));
+    PKVI_RETURN_IF(check_steps(cache, steps, n, lookahead));
     pkvi_begin_result(cache);
     for (uint64_t i = 0; i < n && st == PKV_OK; i++) {
+        if (pkvi_is_quiet(&steps[i], lookahead)) {
+            pkvi_advance_quietly(&steps[i]);
+            ++*done_out;
+            continue;
+        }
         st = advance(&steps[i], lookahead, out);
         if (st != PKV_OK && st != PKV_E_NO_BLOCKS) {
             pkvi_error_context("pkv_cache_advance", "step %" PRIu64, i);

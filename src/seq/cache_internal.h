@@ -79,9 +79,16 @@ struct pkv_cache {
 };
 
 struct pkv_seq {
+    /* all that a quiet step needs, in one line of the processor's cache; quiet.c */
     pkv_cache *cache;
-    pkv_seq *next, *prev;
     pkvi_token_list tokens; /* n is the number of tokens even if they are not known */
+    uint64_t computed;
+    uint64_t first; /* position that the last step computes first: rows begin there */
+    uint32_t quiet_until, quiet_slots;
+    uint64_t mark; /* of the last batch that named it */
+
+    pkv_seq *next, *prev;
+    uint64_t shown; /* tokens computed by the last step that was not quiet */
     bool has_tokens;
     bool ready_keys;    /* keys come from the caller */
     pkvi_key_list keys; /* by_tokens: those that were asked for */
@@ -92,13 +99,11 @@ struct pkv_seq {
     pkv_extras *extras; /* with all that it points to, or NULL */
     const char *session;
     pkvi_arena arena; /* extras, session, tables */
-    uint64_t n_prompt, computed;
-    uint64_t first; /* position that the last allocate computes first: rows begin there */
+    uint64_t n_prompt;
     uint64_t shared_prefix, n_preemptions, lora_id;
     uint64_t in_flight; /* tokens of earlier steps that still ran, as the last allocate said */
     uint64_t last_step; /* of the cache, in which the tables last changed; or: */
 #define PKVI_NEVER_SHOWN UINT64_MAX /* a fork whose rows nobody has seen */
-    uint64_t mark;                  /* of the last batch that named it */
     bool has_lora_id, skip_lookup, report_reused, live, waiting;
     bool forked; /* another sequence holds, or held, what this one computed */
 };

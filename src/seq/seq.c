@@ -134,11 +134,19 @@ static pkv_status check_open(const pkv_cache *c, const pkv_seq_params *p)
     return check_tokens("pkv_seq_open", p->tokens, p->n_tokens);
 }
 
+/* Zeroed bytes that begin with a line of the processor's cache; NULL: no memory. */
+static void *new_lines(pkvi_arena *arena, size_t bytes)
+{
+    enum { LINE = 64 };
+    unsigned char *piece = pkvi_arena_get(arena, 1, bytes + LINE - 1);
+    return piece ? piece + (LINE - (uintptr_t)piece % LINE) % LINE : NULL;
+}
+
 static pkv_status new_seq(pkv_cache *c, pkv_seq **out)
 {
     pkvi_arena arena;
     pkvi_arena_init(&arena, &c->alloc, 1024);
-    pkv_seq *seq = pkvi_arena_get(&arena, 1, sizeof *seq);
+    pkv_seq *seq = new_lines(&arena, sizeof *seq);
     pkvi_table *tables = seq ? pkvi_arena_get(&arena, c->info.n_groups, sizeof *tables) : NULL;
     if (!tables) {
         pkvi_arena_free(&arena);
@@ -287,6 +295,7 @@ pkv_status pkv_seq_append_keys(pkv_seq *seq, const pkv_key *keys, uint64_t n)
     if (c->info.caching && n > 0) { /* room was made with the tokens */
         memcpy(seq->keys.at + seq->keys.n, keys, (size_t)n * sizeof *keys);
         seq->keys.n += (size_t)n;
+        seq->quiet_until = 0; /* the next step has something to key */
     }
     return PKV_OK;
 }

@@ -1,0 +1,110 @@
+/* quiet.c  Steps in which nothing happens but that numbers grow.
+ *
+ * Most steps of a running sequence stay inside a block that is there, complete no unit, and let
+ * nothing fall out of a window. How far this goes is worked out once, after a step that did more:
+ * up to quiet_until tokens, if the slots with the drafter's fit into quiet_slots. */
+#include "base/math.h"
+#include "seq/allocate.h"
+
+/* The last number of tokens, n or more, at which no more units are whole than at n, the last `open`
+ * tokens not counted. */
+static uint64_t before_next_unit(uint64_t n, uint64_t unit, uint64_t open)
+{
+    const uint64_t whole = n > open ? (n - open) / unit : 0;
+    return (whole + 1) * unit + open - 1;
+}
+
+/* Blocks that a sequence of so many computed tokens does not look at again. */
+static uint64_t blocks_passed(const pkvi_manager *m, uint64_t computed, uint64_t n_prompt)
+{
+    uint64_t from, to;
+    if (m->rules->passed) {
+        m->rules->passed(m, computed, n_prompt, &from, &to);
+        return to;
+    }
+    return m->rules->skipped(m, computed) / m->span;
+}
+
+/* The largest number of tokens, at most `limit`, up to which no step passes a block. */
+static uint64_t quiet_in_window(const pkv_seq *seq, const pkvi_manager *m, uint64_t limit)
+{
+    const uint64_t passed = blocks_passed(m, seq->first, seq->n_prompt);
+    uint64_t low = seq->computed, high = limit; /* a step begins at what is computed before it */
+    if (limit <= low || blocks_passed(m, low, seq->n_prompt) != passed) {
+        return 0;
+    }
+    while (high - low > 1) { /* low passes nothing; high does, or is beyond the limit */
+        const uint64_t middle = low + (high - low) / 2;
+        *(blocks_passed(m, middle, seq->n_prompt) == passed ? &low : &high) = middle;
+    }
+    return low + 1;
+}
+
+/* As quiet_in_window(), for all that a recurrent group does in a step. */
+static uint64_t quiet_in_state(const pkv_seq *seq, const pkvi_manager *m, const pkvi_table *t,
+                               uint64_t limit)
+{
+    const uint64_t scratch = m->spec.num_speculative_blocks;
+    const size_t last = t->running.last;
+    if (t->tail != PKVI_NO_TAIL || t->running.checkpoint != 0 || t->n <= scratch) {
+        return 0;
+    }
+    if (last != PKVI_NO_TAIL && t->ids[last] != PKV_BLOCK_NULL) {
+        limit = pkvi_min(limit, (last + 1) * m->span);
+    }
+    return quiet_in_window(seq, m, pkvi_min(limit, (t->n - scratch) * m->span));
+}
+
+void pkvi_note_quiet(pkv_seq *seq)
+{
+    const pkv_cache *c = seq->cache;
+    uint64_t limit = pkvi_min(c->info.max_model_len, UINT32_MAX), slots = UINT32_MAX;
+    if (seq->waiting || seq->forked || seq->in_flight > 0 || seq->computed > seq->tokens.n) {
+        return;
+    }
+    if (c->info.caching) {
+        limit = pkvi_min(limit, before_next_unit(seq->computed, c->info.unit, 0));
+        limit = pkvi_min(limit, before_next_unit(seq->computed, c->info.unit, c->unfinished));
+        limit = pkvi_min(limit, before_next_unit(seq->computed, c->info.unit, c->hash_lookahead));
+    }
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        const pkvi_manager *m = &c->managers[g];
+        const pkvi_table *t = &seq->tables[g];
+        if (m->rules->one_block || m->rules->encoder) {
+            continue;
+        }
+        if (m->rules->state) {
+            limit = quiet_in_state(seq, m, t, limit);
+            continue;
+        }
+        const uint64_t room = t->n * m->span;
+        slots = pkvi_min(slots, room > m->spare ? room - m->spare : 0);
+        limit = quiet_in_window(seq, m, limit);
+    }
+    seq->quiet_until = (uint32_t)limit;
+    seq->quiet_slots = (uint32_t)slots;
+    seq->shown = seq->computed;
+}
+
+bool pkvi_is_quiet(const pkv_step *step, uint64_t lookahead)
+{
+    const pkv_seq *seq = step->seq;
+    const uint64_t n = seq->tokens.n + step->n_tokens;
+    return step->n_tokens <= seq->quiet_until && n <= seq->quiet_until && n > seq->computed &&
+           lookahead <= seq->quiet_slots && n + lookahead <= seq->quiet_slots &&
+           step->computed == PKV_STEP_KEEP &&
+           (!seq->tokens.at || (n <= seq->tokens.capacity && step->tokens));
+}
+
+void pkvi_advance_quietly(const pkv_step *step)
+{
+    pkv_seq *seq = step->seq;
+    if (seq->tokens.at) {
+        for (uint64_t i = 0; i < step->n_tokens; i++) {
+            seq->tokens.at[seq->tokens.n + i] = step->tokens[i];
+        }
+    }
+    seq->tokens.n += (size_t)step->n_tokens;
+    seq->first = seq->computed;
+    seq->computed = seq->tokens.n;
+}
