@@ -57,8 +57,8 @@ static uint64_t branch_hash(const pkvi_runs *runs, uint32_t parent, uint32_t at,
 static bool is_branch(const pkvi_runs *runs, const pkvi_run *run, uint32_t parent, uint32_t at,
                       const int32_t *tokens, const pkv_key *tag)
 {
-    return run->parent == parent && run->parent_at == at &&
-           memcmp(&run->tag, tag, sizeof *tag) == 0 &&
+    return run->parent == parent && run->parent_at == at && run->tagged == (tag != &no_tag) &&
+           (!run->tagged || memcmp(&run->tag, tag, sizeof *tag) == 0) &&
            memcmp(run->tokens, tokens, (size_t)runs->unit * sizeof *tokens) == 0;
 }
 
@@ -66,8 +66,12 @@ static bool is_branch(const pkvi_runs *runs, const pkvi_run *run, uint32_t paren
 static uint32_t find_branch(const pkvi_runs *runs, uint32_t parent, uint32_t at,
                             const int32_t *tokens, const pkv_key *tag)
 {
+    const uint32_t newest = runs->at[parent].last_child;
     if (runs->at[parent].n_children == 0) {
         return 0;
+    }
+    if (newest != 0 && is_branch(runs, &runs->at[newest], parent, at, tokens, tag)) {
+        return newest;
     }
     const uint64_t hash = branch_hash(runs, parent, at, tokens, tag);
     for (uint32_t r = *pkvi_run_bucket(runs, hash); r != 0; r = runs->at[r].next_in_bucket) {
@@ -79,6 +83,19 @@ static uint32_t find_branch(const pkvi_runs *runs, uint32_t parent, uint32_t at,
 }
 
 /* ---- walking ---- */
+
+/* The processor reads on by itself only within a page, and after it has seen a few lines of it. */
+static void fetch_run(const pkvi_runs *runs, const pkvi_run *run)
+{
+    enum { LINE = 64, LINES = 8 };
+    const char *tokens = (const char *)run->tokens, *first = (const char *)run->first;
+    const size_t bytes = (size_t)run->n * (size_t)runs->unit * sizeof *run->tokens;
+    for (size_t at = 0; at < LINES * LINE && at < bytes; at += LINE) {
+        __builtin_prefetch(tokens + at);
+    }
+    __builtin_prefetch(first);
+    __builtin_prefetch(&runs->at[run->last_child]); /* most likely where the walk goes on */
+}
 
 /* One step of a walk over a content: as many units as this run and the tags allow, or one unit into
  * a branch. Returns the units passed; 0: the tree knows no more. */
@@ -104,6 +121,7 @@ static uint64_t step(const pkvi_runs *runs, const pkvi_content *content, pkvi_cu
     if (branch == 0) {
         return 0;
     }
+    fetch_run(runs, &runs->at[branch]);
     at->run = branch;
     at->at = 1;
     at->units++;
@@ -208,6 +226,7 @@ static uint64_t add_units(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_conte
         run->parent_at = cursor->at;
         run->depth = (uint32_t)cursor->units;
         run->tag = *tag;
+        run->tagged = tag != &no_tag;
         run->hash = branch_hash(runs, run->parent, run->parent_at, tokens, tag);
         uint32_t *bucket = pkvi_run_bucket(runs, run->hash);
         run->next_in_bucket = *bucket;
@@ -217,6 +236,7 @@ static uint64_t add_units(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_conte
                                     ? cursor->at
                                     : parent->last_child_at;
         parent->n_children++;
+        parent->last_child = r;
         end.run = r;
         end.at = 0;
     } else if (!pkvi_run_reserve(runs, &runs->at[cursor->run], n)) {

@@ -55,6 +55,9 @@ static const char *check_run(const pkvi_runs *runs, uint32_t r, uint64_t *n_bloc
     if (bad) {
         return bad;
     }
+    if (run->last_child != 0 && runs->at[run->last_child].parent != r) {
+        return "a run takes another's branch for its own";
+    }
     if (children != run->n_children || run->holders != n + children + run->cursors) {
         return "a run is held by others than it knows";
     }

@@ -4,19 +4,23 @@
 
 #include "pool/runs.h"
 
+/* The first half is all that a walk reads of a run, one line of the processor's cache. */
 typedef struct pkvi_run {
-    int32_t *tokens;  /* [capacity * unit] */
+    _Alignas(64) int32_t *tokens; /* [capacity * unit] */
     pkv_block *first; /* [capacity] first block that was named for the unit, or 0; in one piece with
                          the tokens */
-    uint32_t n, capacity;       /* units */
-    uint32_t parent, parent_at; /* continues the first parent_at units of its parent */
-    uint32_t depth;             /* units before its first one, over all runs above */
-    uint32_t holders;           /* named blocks, branches and cursors */
-    uint32_t cursors, n_children;
-    uint32_t last_child_at;  /* no branch begins later; if there is one */
-    uint32_t next_in_bucket; /* also the next free run */
-    uint64_t hash;           /* of its place and first unit */
-    pkv_key tag;             /* of its first unit; all others have none */
+    uint64_t hash;    /* of its place and first unit */
+    uint32_t n, capacity;            /* units */
+    uint32_t parent, parent_at;      /* continues the first parent_at units of its parent */
+    uint32_t n_children, last_child; /* last_child: the newest branch, 0 if it is gone: a hint */
+    uint32_t next_in_bucket;         /* also the next free run */
+    bool tagged;                     /* its first unit has a tag; no other one has */
+    uint32_t depth;                  /* units before its first one, over all runs above */
+
+    uint32_t holders; /* named blocks, branches and cursors */
+    uint32_t cursors;
+    uint32_t last_child_at; /* no branch begins later; if there is one */
+    pkv_key tag;
 } pkvi_run;
 
 /* Where a block's content stands. run 0: it has no name. */

@@ -4,7 +4,6 @@
  * generates seldom moves it, and shrinks when three quarters of it are unused. */
 #include <string.h>
 
-#include "base/array.h"
 #include "base/math.h"
 #include "pool/runs_internal.h"
 
@@ -69,6 +68,23 @@ static bool grow_buckets(pkvi_runs *runs)
     return true;
 }
 
+/* Moves all runs into a larger table; false: no memory. */
+static bool grow_table(pkvi_runs *runs, size_t capacity)
+{
+    pkvi_run *at = runs->alloc.alloc(runs->alloc.ctx, capacity * sizeof *at, _Alignof(pkvi_run));
+    if (!at) {
+        return false;
+    }
+    if (runs->at) {
+        memcpy(at, runs->at, runs->n_at * sizeof *at);
+        runs->alloc.free(runs->alloc.ctx, runs->at, runs->capacity * sizeof *at,
+                         _Alignof(pkvi_run));
+    }
+    runs->at = at;
+    runs->capacity = capacity;
+    return true;
+}
+
 uint32_t pkvi_run_new(pkvi_runs *runs, uint64_t n_units)
 {
     if (runs->n_used + 1 > runs->n_buckets && !grow_buckets(runs)) {
@@ -76,12 +92,9 @@ uint32_t pkvi_run_new(pkvi_runs *runs, uint64_t n_units)
     }
     uint32_t r = runs->free;
     if (r == 0) {
-        void *at = pkvi_array_grown(&runs->alloc, runs->at, &runs->capacity, (size_t)runs->n_at + 1,
-                                    sizeof *runs->at);
-        if (!at) {
+        if (runs->n_at == runs->capacity && !grow_table(runs, runs->capacity * 2)) {
             return 0;
         }
-        runs->at = at;
         r = runs->n_at++;
         memset(&runs->at[r], 0, sizeof runs->at[r]);
         runs->at[r].next_in_bucket = runs->free;
@@ -121,6 +134,9 @@ void pkvi_run_prune(pkvi_runs *runs, uint32_t r)
         drop_run(runs, r);
         runs->at[parent].holders--;
         runs->at[parent].n_children--;
+        if (runs->at[parent].last_child == r) {
+            runs->at[parent].last_child = 0;
+        }
         r = parent;
     }
     pkvi_run *run = &runs->at[r];
@@ -140,7 +156,7 @@ void pkvi_run_prune(pkvi_runs *runs, uint32_t r)
 
 pkvi_runs *pkvi_runs_create(const pkv_alloc *alloc, uint64_t n_blocks, uint64_t unit)
 {
-    enum { FIRST_BUCKETS = 64 };
+    enum { FIRST_BUCKETS = 64, FIRST_RUNS = 16 };
     pkvi_runs *runs = alloc->alloc(alloc->ctx, sizeof *runs, 16);
     if (!runs) {
         return NULL;
@@ -153,8 +169,7 @@ pkvi_runs *pkvi_runs_create(const pkv_alloc *alloc, uint64_t n_blocks, uint64_t 
     runs->seed = (uint64_t)(uintptr_t)runs; /* differs from process to process; decides nothing */
     runs->places = alloc->alloc(alloc->ctx, (size_t)n_blocks * sizeof *runs->places, 64);
     runs->buckets = alloc->alloc(alloc->ctx, FIRST_BUCKETS * sizeof *runs->buckets, 64);
-    runs->at = pkvi_array_grown(alloc, NULL, &runs->capacity, 1, sizeof *runs->at);
-    if (!runs->places || !runs->buckets || !runs->at) {
+    if (!runs->places || !runs->buckets || !grow_table(runs, FIRST_RUNS)) {
         pkvi_runs_destroy(runs);
         return NULL;
     }
@@ -177,7 +192,9 @@ void pkvi_runs_destroy(pkvi_runs *runs)
                        64);
         }
     }
-    pkvi_array_free(&alloc, runs->at, runs->capacity, sizeof *runs->at);
+    if (runs->at) {
+        alloc.free(alloc.ctx, runs->at, runs->capacity * sizeof *runs->at, _Alignof(pkvi_run));
+    }
     if (runs->buckets) {
         alloc.free(alloc.ctx, runs->buckets, (size_t)runs->n_buckets * sizeof *runs->buckets, 64);
     }

@@ -55,7 +55,13 @@ struct pkv_cache {
     uint64_t retention;
     uint64_t watermark; /* blocks */
 
-    pkvi_block_list *hit;   /* [n_groups] tables of the last lookup; room for any prefix opened */
+    pkvi_block_list *hit; /* [n_groups] tables of the last lookup; room for any prefix opened */
+    struct {
+        const pkv_seq *seq; /* whose lookup it was; NULL: none that can be used again */
+        uint64_t version;   /* of the pool then */
+        uint64_t n_tokens, n_units;
+        pkv_hit found;
+    } last;
     pkv_block **hit_tables; /* [n_groups] scratch: the tables of one lookup group */
     pkvi_block_list *zero;  /* [n_groups] new blocks to be zeroed */
     pkvi_block_list told_zero, scratch;

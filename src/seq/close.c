@@ -44,6 +44,9 @@ void pkvi_release_tables(pkv_seq *seq)
 void pkvi_seq_free(pkv_seq *seq)
 {
     pkv_cache *c = seq->cache;
+    if (c->last.seq == seq) {
+        c->last.seq = NULL;
+    }
     if (seq->prev) {
         seq->prev->next = seq->next;
     } else {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "pool/pool_internal.h"
 #include "seq/cache_internal.h"
 
 static pkvi_match match_of(const pkv_seq *seq, const pkvi_lookup_group *lookup, bool drop)
@@ -124,6 +125,7 @@ static bool begin_lookup(pkv_seq *seq, pkv_hit *out)
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         c->hit[g].n = 0;
     }
+    c->last.seq = NULL;
     *out = (pkv_hit){0, 0};
     return c->info.caching && !seq->skip_lookup;
 }
@@ -137,9 +139,32 @@ static uint64_t most_tokens(const pkv_seq *seq)
                                                     : most;
 }
 
+/* Whether the last lookup was that of the sequence, and would be the same now: a scheduler looks up
+ * to decide, and then allocates. */
+static bool is_known(const pkv_seq *seq)
+{
+    const pkv_cache *c = seq->cache;
+    return c->last.seq == seq && c->last.version == c->pool->version &&
+           c->last.n_tokens == seq->tokens.n && c->last.n_units == pkvi_known_units(seq);
+}
+
+static void remember(pkv_seq *seq, const pkv_hit *found)
+{
+    pkv_cache *c = seq->cache;
+    c->last.seq = seq;
+    c->last.version = c->pool->version;
+    c->last.n_tokens = seq->tokens.n;
+    c->last.n_units = pkvi_known_units(seq);
+    c->last.found = *found;
+}
+
 void pkvi_find_hit(pkv_seq *seq, pkv_hit *out)
 {
     pkv_cache *c = seq->cache;
+    if (is_known(seq)) {
+        *out = c->last.found;
+        return;
+    }
     if (!begin_lookup(seq, out)) {
         return;
     }
@@ -150,6 +175,7 @@ void pkvi_find_hit(pkv_seq *seq, pkv_hit *out)
         c->lookups[0].known = c->lookups[0].verified = false;
         out->tokens = try_group(seq, &c->lookups[0], limit);
     }
+    remember(seq, out);
 }
 
 /* Each group on its own. Returns the longest hit; *least_out: the shortest, 0 for groups outside of

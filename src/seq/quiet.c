@@ -33,6 +33,9 @@ static uint64_t quiet_in_window(const pkv_seq *seq, const pkvi_manager *m, uint6
     if (limit <= low || blocks_passed(m, low, seq->n_prompt) != passed) {
         return 0;
     }
+    if (blocks_passed(m, high - 1, seq->n_prompt) == passed) {
+        return high;
+    }
     while (high - low > 1) { /* low passes nothing; high does, or is beyond the limit */
         const uint64_t middle = low + (high - low) / 2;
         *(blocks_passed(m, middle, seq->n_prompt) == passed ? &low : &high) = middle;
