@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Records work of a cache with vLLM's own answers, for tests/cli/test_recorded_shell.py.
 
-Draws models and work with the generator of the oracle's diff_shell.py, twice: with what every
-scheduler does, and with drafters, loads and other things beside it. A script is kept if it shows
-something that fewer than QUOTA of those before it showed. Left out are scripts that vLLM itself
-fails on.
+Draws models and work with the generator of the oracle's diff_shell.py, four times: with what every
+scheduler does; with drafters, loads and other things beside it; with all of that and connectors on
+the other kinds of layers (but those with a host pool); and on aligned states alone. A script is
+kept if it shows something that fewer than QUOTA of those before it in its file showed. Left out are
+scripts that vLLM itself fails on.
 
 Usage: record_shell.py --oracle DIR --root DIR [--seed N] [--count N] [--steps N] [--quota N]
     DIR: of diff_shell.py; of the unzipped vLLM package. Writes tests/data/shell.
@@ -23,20 +24,35 @@ OUT = pathlib.Path(__file__).resolve().parent.parent / "tests/data/shell"
 USUAL = ("full,hybrid,sliding,mla,swmla,pages,nocache,drafts,preempt,evict,reset,events,lora,mm,"
          "salt,skip,watermark,gate,xxhash,seed,errors,batch,steps,stats,defer").split(",")
 MORE = "eagle,mtp,dcp,retention,inflight,external,report,zero,fine".split(",")
+PLAIN = ["full", "hybrid", "sliding", "mla"]
+KINDS = "chunked,mambanone,ring,kpool,cross,rswa,replay,connector".split(",")
+# which sets a file holds
+FILES = {"recorded": {"usual": USUAL, "more": USUAL + MORE},
+         "kinds": {"kinds": [x for x in USUAL + MORE + KINDS if x not in PLAIN],
+                   "states": [x for x in USUAL + MORE + ["mamba", "connector"]
+                              if x not in PLAIN + ["swmla"]]}}
 KEY_DIGITS, WHOLE_EVERY = 12, 4
 README = """# Recorded work of a cache
 
-recorded.jsonl.gz: {kept} scripts for `pagedkv shell`, {operations} operations, each with the
-answer of vLLM {version}'s own cache manager, run without a GPU. tools/record_shell.py wrote it:
+Scripts for `pagedkv shell`, and for each operation the answer of vLLM {version}'s own cache
+manager, run without a GPU. tools/record_shell.py wrote them:
 
     record_shell.py --oracle DIR --root DIR --seed {seed} --count {count} --steps {steps} \\
                     --quota {quota}
 
-drew {count} random scripts for each of two sets of features and kept those that show something new
-(the script says what). The sets:
+drew {count} random scripts for each of four sets of features and kept those that show something
+new in their file (the tool says what).
+
+| file | sets | scripts | operations |
+|---|---|---|---|
+{files}
+
+The sets:
 
 {usual}
 {more}
+{kinds}
+{states}
 
 The first line says how the file was made. A line with `specs` begins a script: the document of its
 cache, the set it was drawn from, and how many operations follow. Every other line is
@@ -98,7 +114,7 @@ def labels(doc, kind, ops, answers):
     yield f"model {kind}"
     plain = {"caching": True, "events": True, "hash": "sha256_cbor", "watermark": 0}
     for name in ("caching", "events", "hash", "hash_seed", "watermark", "prefix_match_unit",
-                 "retention_interval"):
+                 "retention_interval", "shared_prefix_checkpoint"):
         value = doc.get(name, plain.get(name))
         if value != plain.get(name):
             yield f"model {kind}, {name}" + (f" {value}" if name == "caching" else "")
@@ -109,8 +125,12 @@ def labels(doc, kind, ops, answers):
         yield f"model {kind}, {drafter['method']}{ahead}"
     if options.get("dcp", 1) > 1:
         yield f"model {kind}, dcp"
-    if len({layer["dtype"] for layer in doc["layers"]}) > 1:
+    if len({layer["dtype"] for layer in doc["layers"] if "dtype" in layer}) > 1:
         yield f"model {kind}, two precisions"
+    for layer in doc["layers"]:
+        for name in ("num_speculative_blocks", "num_prefill_checkpoint_blocks", "bounded_replay"):
+            if layer.get(name):
+                yield f"model {kind}, {name}"
     for op, answer in zip(ops, answers):
         name = op["op"]
         yield name
@@ -125,7 +145,8 @@ def labels(doc, kind, ops, answers):
 def findings(op, answer):
     if answer.get("ok") is False:
         yield "refused"
-    for field in ("cached_tokens", "shared_prefix", "copies", "zero", "hits", "preempted_hits"):
+    for field in ("cached_tokens", "shared_prefix", "copies", "zero", "hits", "preempted_hits",
+                  "offloads", "diverged"):
         if answer.get(field):
             yield f"some {field}"
     if "done" in answer and answer["done"] < len(op["ids"]):
@@ -188,7 +209,8 @@ def choose(diff, args, name, features, first):
     return kept, seen
 
 
-def write(kept, shown, args, version):
+def write(file, kept, shown, args, version):
+    """One file; its row of the table."""
     operations = sum(len(ops) for _, _, _, ops, _ in kept)
     lines = [{"made_by": "tools/record_shell.py", "manager": f"vLLM {version}", "seed": args.seed,
               "count": args.count, "quota": args.quota, "scripts": len(kept),
@@ -203,14 +225,14 @@ def write(kept, shown, args, version):
     text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
     packed = gzip.compress(text.encode(), 9, mtime=0)
     OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / "recorded.jsonl.gz").write_bytes(packed)
-    (OUT / "README.md").write_text(README.format(
-        kept=len(kept), operations=operations, version=version, seed=args.seed, count=args.count,
-        steps=args.steps, quota=args.quota, whole=WHOLE_EVERY, digits=KEY_DIGITS,
-        usual=textwrap.fill(f"`usual`: {', '.join(USUAL)};", 100),
-        more=textwrap.fill(f"`more`: those and {', '.join(MORE)}.", 100),
-        shown=textwrap.fill("; ".join(f"{label} ({n})" for label, n in shown.items()), 100)))
-    print(f"{len(kept)} scripts, {operations} operations, {len(text)} bytes, {len(packed)} packed")
+    (OUT / f"{file}.jsonl.gz").write_bytes(packed)
+    print(f"{file}: {len(kept)} scripts, {operations} operations, {len(text)} bytes, {len(packed)} "
+          "packed")
+    return f"| {file}.jsonl.gz | {', '.join(FILES[file])} | {len(kept)} | {operations} |"
+
+
+def list_features(name, features, end):
+    return textwrap.fill(f"`{name}`: {', '.join(features)}{end}", 100)
 
 
 def main():
@@ -222,13 +244,25 @@ def main():
     repair(vllm_oracle.Shell)
     version = re.search(r"__version__ = version = '([^']+)'",
                         (pathlib.Path(args.root) / "vllm/_version.py").read_text()).group(1)
-    kept, shown = [], collections.Counter()
-    sets = (("usual", USUAL), ("more", USUAL + MORE))
-    for number, (name, features) in enumerate(sets):
-        some, seen = choose(diff_shell, args, name, features, number * args.count)
-        kept += some
-        shown += seen
-    write(kept, dict(sorted(shown.items())), args, version)
+    rows, texts, number = [], [], 0
+    for file, sets in FILES.items():
+        kept, shown = [], collections.Counter()
+        for name, features in sets.items():
+            some, seen = choose(diff_shell, args, name, features, number)
+            kept += some
+            shown += seen
+            number += args.count
+        shown = dict(sorted(shown.items()))
+        rows.append(write(file, kept, shown, args, version))
+        told = "; ".join(f"{label} ({n})" for label, n in shown.items())
+        texts.append(textwrap.fill(f"`{file}`: {told}", 100))
+    (OUT / "README.md").write_text(README.format(
+        version=version, seed=args.seed, count=args.count, steps=args.steps, quota=args.quota,
+        whole=WHOLE_EVERY, digits=KEY_DIGITS, files="\n".join(rows), shown="\n\n".join(texts),
+        usual=list_features("usual", USUAL, ";"),
+        more=list_features("more, beside them", MORE, ";"),
+        kinds=list_features("kinds, all of those, but other layers", ["swmla"] + KINDS, ";"),
+        states=list_features("states, all of those, but one kind of layers", ["mamba"], ".")))
 
 
 main()

@@ -57,10 +57,11 @@ static pkv_status check_plan(const pkv_plan *plan)
                              "pkv_cache_create: group %" PRIu32 ": %s is not managed yet", g,
                              pkv_kind_name(spec->kind));
         }
-        if (spec->kind == PKV_KIND_SINK_FULL && spec->sink_len % spec->block_size != 0) {
+        if (spec->kind == PKV_KIND_SINK_FULL &&
+            (spec->sink_len == 0 || spec->sink_len % spec->block_size != 0)) {
             return pkvi_fail(PKV_E_ASSERT,
                              "pkv_cache_create: group %" PRIu32 ": sink_len %" PRIu64
-                             " is no multiple of its block of %" PRIu64,
+                             " is not one or more blocks of %" PRIu64,
                              g, spec->sink_len, spec->block_size);
         }
     }

@@ -15,18 +15,33 @@ import subprocess
 import sys
 import tempfile
 
-DATA = pathlib.Path(__file__).resolve().parent.parent / "data/shell/recorded.jsonl.gz"
+DATA = pathlib.Path(__file__).resolve().parent.parent / "data/shell"
 RUNS = (1, 2, 5, 40, 3)  # lengths of batches, over and over
 ALONE = ("batch", "restart")
 # operations that vLLM's side of the recording answers, but for those of layers not managed yet
 OPERATIONS = {"open", "lookup", "allocate", "append", "computed", "cache", "blocks", "keys",
               "preempt", "free", "evict", "reset", "step", "steps", "state", "stats", "cached",
               "events", "check", "zero"}
+# per file: its sets, models, and operations beside those of all files
+FILES = {
+    "recorded": ({"usual", "more"}, {"full", "hybrid", "sliding", "mla", "swmla"}, set()),
+    "kinds": ({"kinds", "states"},
+              {"swmla", "chunked", "mamba", "mambanone", "ring", "kpool", "cross", "rswa"},
+              {"offloads", "finish"}),
+}
+# what the file of all kinds must show
+STATES = ("allocate: some copies", "offloads: some offloads", "finish: some offloads",
+          "lookup with connector", "lookup: some diverged", "states model mamba, eagle",
+          "states model mamba, prefix_match_unit", "states model mamba, retention_interval",
+          "states model mamba, shared_prefix_checkpoint",
+          "states model mamba, num_speculative_blocks",
+          "states model mamba, num_prefill_checkpoint_blocks",
+          "kinds model swmla, bounded_replay")
 
 
-def read():
+def read(file):
     """The head, and per script its line number, what it says of itself, operations, answers."""
-    with gzip.open(DATA, "rt") as lines:
+    with gzip.open(DATA / f"{file}.jsonl.gz", "rt") as lines:
         head, *rest = map(json.loads, lines)
     scripts, at = [], 0
     while at < len(rest):
@@ -38,16 +53,19 @@ def read():
     return head, scripts
 
 
-def check_data(head, scripts):
+def check_data(file, head, scripts):
     """That the recording is whole, and shows all that it should."""
+    sets, models, operations = FILES[file]
     ops = [op for _, _, script, _ in scripts for op in script]
     assert len(scripts) == head["scripts"] >= 60 and len(ops) == head["operations"], head
-    assert {op["op"] for op in ops} >= OPERATIONS, OPERATIONS - {op["op"] for op in ops}
+    missing = (OPERATIONS | operations) - {op["op"] for op in ops}
+    assert not missing, missing
     for _, _, script, answers in scripts:
         assert script[-1] == {"op": "check"} and answers[-1] == {"ok": True}
-    assert {about["set"] for _, about, _, _ in scripts} == {"usual", "more"}
-    assert {about["model"] for _, about, _, _ in scripts} == {"full", "hybrid", "sliding", "mla",
-                                                              "swmla"}
+    assert {about["set"] for _, about, _, _ in scripts} == sets
+    assert {about["model"] for _, about, _, _ in scripts} == models
+    if file == "kinds":
+        assert all(head["shown"].get(label) for label in STATES), head["shown"]
 
 
 def shorten(value, digits):
@@ -197,16 +215,17 @@ def check_comparison(scripts):
     return unnoticed
 
 
-def main():
-    head, scripts = read()
-    check_data(head, scripts)
+def check(file):
+    """The number of problems with one file."""
+    head, scripts = read(file)
+    check_data(file, head, scripts)
     bad = check_comparison(scripts)
     found = replay(sys.argv[1], scripts, False) + replay(sys.argv[1], scripts, True)
     if found:
         print(f"the shortest of {len(found)} differences:\n{min(found)[1]}")
-    print(f"{len(scripts)} scripts, {head['operations']} operations of {head['manager']}, line by "
-          f"line and in batches: {bad + len(found)} problem(s)")
-    sys.exit(1 if bad or found else 0)
+    print(f"{file}: {len(scripts)} scripts, {head['operations']} operations of {head['manager']}, "
+          f"line by line and in batches: {bad + len(found)} problem(s)")
+    return bad + len(found)
 
 
-main()
+sys.exit(1 if sum([check(file) for file in FILES]) else 0)

@@ -1,5 +1,6 @@
 /* test_cache_field_cases.c  Failures of other caches (field-cases.md, areas prefix, hash, manager),
- * as behaviour of ours. Cases 30, 33, 93 and 95 stand beside what they are about. */
+ * as behaviour of ours. Cases 29, 30, 33, 93 and 95 stand beside what they are about, and so do
+ * those of connectors and of models with states. */
 #include "seq_fixture.h"
 
 /* ---- prefix ---- */
@@ -165,6 +166,23 @@ static void case_40_another_adapter_is_another_namespace(void **state)
     assert_int_equal(shared_by(&zero, &moved), 0);
     assert_int_equal(shared_by(&zero, NULL), 0);
     assert_int_equal(shared_by(&zero, &zero), 64);
+}
+
+/* Names enter a key with their lengths, as they are: nothing is replaced, joined or cut. */
+static void case_41_names_that_look_alike_when_flattened_are_two(void **state)
+{
+    (void)state;
+    const pkv_extras a = {.lora_name = "a/b_c", .lora_path = "/x"},
+                     b = {.lora_name = "a_b/c", .lora_path = "/x"},
+                     left = {.lora_name = "ab", .lora_path = "c"},
+                     right = {.lora_name = "a", .lora_path = "bc"}, salt_a = {.salt = "a/b_c"},
+                     salt_b = {.salt = "a_b/c"};
+    assert_int_equal(shared_by(&a, &b), 0);
+    assert_int_equal(shared_by(&left, &right), 0);
+    assert_int_equal(shared_by(&salt_a, &salt_b), 0);
+    assert_int_equal(shared_by(&a, &a), 64);
+    assert_int_equal(shared_by_images((pkv_media){"a/b_c", 4, 8}, (pkv_media){"a_b/c", 4, 8}), 0);
+    assert_same_keys("a/b_c", "a_b/c", false); /* a model's name may be the seed */
 }
 
 /* Invariant 8 of section 11. */
@@ -361,6 +379,7 @@ int main(void)
         cmocka_unit_test(case_38_two_caches_have_one_root),
         cmocka_unit_test(case_39_a_salt_separates_tenants_and_no_salt_is_one_too),
         cmocka_unit_test(case_40_another_adapter_is_another_namespace),
+        cmocka_unit_test(case_41_names_that_look_alike_when_flattened_are_two),
         cmocka_unit_test(nothing_is_shared_from_the_first_difference_on),
         cmocka_unit_test(case_42_references_of_a_deferred_close_are_not_requests),
         cmocka_unit_test(case_43_an_aborted_request_is_freed_once),

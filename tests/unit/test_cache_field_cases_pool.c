@@ -1,5 +1,5 @@
 /* test_cache_field_cases_pool.c  Field cases of the area pool that need sequences: 22, 24, 25.
- * Case 23 is about a second tier, which does not exist yet. */
+ * Case 23 is told of a second tier; what it says of claims stands with the recurrent layers. */
 #include "seq_fixture.h"
 
 static int64_t slot_of(const pkv_seq *seq, uint64_t position)

@@ -29,6 +29,17 @@ static void row_127_a_ring_is_one_block_for_life(void **state)
     end_cache(cache);
 }
 
+static void row_154_a_ring_has_a_table_of_one_entry(void **state)
+{
+    (void)state;
+    const pkv_spec layers[] = {full(), ring()};
+    const pkv_plan_params params = blocks_for(layers, 2, 100, 1008);
+    pkv_cache *cache = cache_of(&params);
+    assert_int_equal(pkv_cache_group_at(cache, 0)->table_width, 64); /* 63 of 16 tokens */
+    assert_int_equal(pkv_cache_group_at(cache, 1)->table_width, 1);
+    end_cache(cache);
+}
+
 static void row_132_a_reference_window_keeps_the_prompt(void **state)
 {
     (void)state;
@@ -134,6 +145,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(row_127_a_ring_is_one_block_for_life),
+        cmocka_unit_test(row_154_a_ring_has_a_table_of_one_entry),
         cmocka_unit_test(row_132_a_reference_window_keeps_the_prompt),
         cmocka_unit_test(row_138_cross_attention_takes_blocks_for_the_encoder_once),
         cmocka_unit_test(encoder_tokens_count_before_anything_is_taken),

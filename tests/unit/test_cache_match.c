@@ -1,4 +1,4 @@
-/* test_cache_match.c  The searches, masks and counts of the kinds alone: rows 110-116 and 118
+/* test_cache_match.c  The searches, masks and counts of the kinds alone: rows 110-119
  * of kv-core 9.5. Blocks of two tokens; block i is keyed with id i + 1. */
 #include "seq_fixture.h"
 
@@ -37,6 +37,7 @@ typedef struct question {
     uint64_t max, alignment;
     bool drop;
     uint64_t chunk; /* 0: none */
+    bool state;     /* a recurrent layer */
 } question;
 
 static void assert_found(question q, uint64_t tokens, const char *table)
@@ -57,7 +58,8 @@ static void assert_found(question q, uint64_t tokens, const char *table)
     const uint64_t found = q.window ? pkvi_match_window(&m, q.window, q.max, &n)
                            : q.chunk
                                ? pkvi_match_chunk(&m, q.max / q.chunk * q.chunk / 2, q.max, &n)
-                               : pkvi_match_full(&m, q.max, &n);
+                           : q.state ? pkvi_match_state(&m, q.max, &n)
+                                     : pkvi_match_full(&m, q.max, &n);
     assert_int_equal(found, tokens);
     assert_blocks(ids, n, table);
     pkv_pool_destroy(pool);
@@ -68,76 +70,89 @@ static void assert_found(question q, uint64_t tokens, const char *table)
 static void row_111_full_attention_is_found_from_the_left(void **state)
 {
     (void)state;
-    assert_found((question){ALL, 0, 20, 0, false, 0}, 20, "1..10");
-    assert_found((question){ALL, 0, 19, 0, false, 0}, 18, "1..9");
-    assert_found((question){ALL, 0, 18, 4, false, 0}, 16, "1..8");
-    assert_found((question){ALL, 0, 20, 0, true, 0}, 18, "1..9");
+    assert_found((question){ALL, 0, 20, 0, false, 0, false}, 20, "1..10");
+    assert_found((question){ALL, 0, 19, 0, false, 0, false}, 18, "1..9");
+    assert_found((question){ALL, 0, 18, 4, false, 0, false}, 16, "1..8");
+    assert_found((question){ALL, 0, 20, 0, true, 0, false}, 18, "1..9");
 }
 
 static void row_112_a_window_is_found_from_the_right(void **state)
 {
     (void)state;
-    assert_found((question){ALL, 4, 20, 0, false, 0}, 20, "0*8 9 10");
-    assert_found((question){ALL, 4, 20, 0, true, 0}, 18, "0*7 8 9");
+    assert_found((question){ALL, 4, 20, 0, false, 0, false}, 20, "0*8 9 10");
+    assert_found((question){ALL, 4, 20, 0, true, 0, false}, 18, "0*7 8 9");
 }
 
 static void row_113_the_last_run_that_covers_the_window_counts(void **state)
 {
     (void)state;
-    assert_found((question){"0011100010", 4, 20, 0, false, 0}, 10, "0*3 4 5");
-    assert_found((question){"0011100010", 4, 20, 0, true, 0}, 8, "0 0 3 4");
+    assert_found((question){"0011100010", 4, 20, 0, false, 0, false}, 10, "0*3 4 5");
+    assert_found((question){"0011100010", 4, 20, 0, true, 0, false}, 8, "0 0 3 4");
 }
 
 static void row_114_a_run_from_the_start_counts_whatever_its_length(void **state)
 {
     (void)state;
-    assert_found((question){"1000000000", 4, 20, 0, false, 0}, 2, "1");
-    assert_found((question){"0100000000", 4, 20, 0, false, 0}, 0, "");
+    assert_found((question){"1000000000", 4, 20, 0, false, 0, false}, 2, "1");
+    assert_found((question){"0100000000", 4, 20, 0, false, 0, false}, 0, "");
 }
 
 static void row_115_what_lies_in_earlier_chunks_counts_as_found(void **state)
 {
     (void)state;
-    assert_found((question){"0000110000", 0, 15, 0, false, 8}, 12, "0*4 5 6");
-    assert_found((question){"0000110000", 0, 16, 0, false, 8}, 16, "0*8");
-    assert_found((question){"0000010000", 0, 15, 0, false, 8}, 8, "0*4");
+    assert_found((question){"0000110000", 0, 15, 0, false, 8, false}, 12, "0*4 5 6");
+    assert_found((question){"0000110000", 0, 16, 0, false, 8, false}, 16, "0*8");
+    assert_found((question){"0000010000", 0, 15, 0, false, 8, false}, 8, "0*4");
 }
 
 static void row_116_full_attention_ends_at_the_first_miss(void **state)
 {
     (void)state;
-    assert_found((question){"1101000000", 0, 20, 0, false, 0}, 4, "1 2");
-    assert_found((question){"0111111111", 0, 20, 0, false, 0}, 0, "");
+    assert_found((question){"1101000000", 0, 20, 0, false, 0, false}, 4, "1 2");
+    assert_found((question){"0111111111", 0, 20, 0, false, 0, false}, 0, "");
+}
+
+static void row_117_one_state_is_enough(void **state)
+{
+    (void)state;
+    /* blocks 2 and 5 are cached: the last one counts, and nothing before it is looked at */
+    assert_found((question){"0010010000", 0, 20, 0, false, 0, true}, 12, "0*5 6");
+    /* alignment 4: 12 is a multiple of it, and so it stays */
+    assert_found((question){"0010010000", 0, 20, 4, false, 0, true}, 12, "0*5 6");
+    /* 6 is none */
+    assert_found((question){"0010000000", 0, 20, 4, false, 0, true}, 0, "");
+    /* of at most 11 tokens block 5 is not one */
+    assert_found((question){"0010010000", 0, 11, 0, false, 0, true}, 6, "0 0 3");
 }
 
 static void case_30_a_drafter_needs_one_block_more_in_a_row(void **state)
 {
     (void)state;
     /* [-, -, A, B]: dropping B would leave one block of history where two are needed */
-    assert_found((question){"0011000000", 4, 8, 0, true, 0}, 0, "");
-    assert_found((question){"0011000000", 4, 8, 0, false, 0}, 8, "0 0 3 4");
-    assert_found((question){"0111000000", 4, 8, 0, true, 0}, 6, "0 2 3");
-    assert_found((question){"1101110000", 4, 12, 0, true, 0}, 10, "0 0 0 4 5");
+    assert_found((question){"0011000000", 4, 8, 0, true, 0, false}, 0, "");
+    assert_found((question){"0011000000", 4, 8, 0, false, 0, false}, 8, "0 0 3 4");
+    assert_found((question){"0111000000", 4, 8, 0, true, 0, false}, 6, "0 2 3");
+    assert_found((question){"1101110000", 4, 12, 0, true, 0, false}, 10, "0 0 0 4 5");
 }
 
 static void a_run_ends_only_where_hits_may_end(void **state)
 {
     (void)state;
     /* alignment 8 = 4 blocks: ends after blocks 4 and 8 */
-    assert_found((question){ALL, 4, 20, 8, false, 0}, 16, "0*6 7 8");
-    assert_found((question){"1111110000", 4, 20, 8, false, 0}, 8, "0 0 3 4");
+    assert_found((question){ALL, 4, 20, 8, false, 0, false}, 16, "0*6 7 8");
+    assert_found((question){"1111110000", 4, 20, 8, false, 0, false}, 8, "0 0 3 4");
     /* with a drop the run ends one block past the boundary */
-    assert_found((question){ALL, 4, 20, 8, true, 0}, 16, "0*6 7 8");
-    assert_found((question){"1111111100", 4, 20, 8, true, 0}, 8, "0 0 3 4");
+    assert_found((question){ALL, 4, 20, 8, true, 0, false}, 16, "0*6 7 8");
+    assert_found((question){"1111111100", 4, 20, 8, true, 0, false}, 8, "0 0 3 4");
 }
 
 static void a_run_from_the_start_is_cut_to_where_hits_may_end(void **state)
 {
     (void)state;
     /* window 12: 6 blocks, 7 with a drop; alignment 8 = 4 blocks */
-    assert_found((question){"1111000000", 12, 20, 8, false, 0}, 8, "1..4");
+    assert_found((question){"1111000000", 12, 20, 8, false, 0, false}, 8, "1..4");
     /* 5 blocks are cut to 4, one is dropped, and 3 are cut to 0 */
-    assert_found((question){"1111100000", 12, 20, 8, true, 0}, 0, "");
+    assert_found((question){"1111100000", 12, 20, 8, true, 0, false}, 0, "");
 }
 
 static void a_fine_hit_ends_inside_a_block(void **state)
@@ -181,7 +196,7 @@ static void a_fine_hit_ends_inside_a_block(void **state)
 static void a_window_of_one_token_ends_at_any_cached_block(void **state)
 {
     (void)state;
-    assert_found((question){"0000001000", 1, 20, 0, false, 0}, 14, "0*6 7");
+    assert_found((question){"0000001000", 1, 20, 0, false, 0, false}, 14, "0*6 7");
 }
 
 /* ---- 118 ---- */
@@ -196,20 +211,26 @@ static pkvi_manager window_of(uint64_t window, bool drop)
                           .drop = drop};
 }
 
-static void assert_mask(bool drop, uint64_t alignment, uint64_t retention, uint64_t boundary,
-                        const char *wanted)
+static void assert_mask_of(const pkvi_manager *m, uint64_t alignment, uint64_t retention,
+                           uint64_t boundary, const char *wanted)
 {
     uint8_t bytes[8];
     char got[9] = "all";
-    const pkvi_manager m = window_of(4, drop);
     const pkvi_mask_in in = {0, 8, alignment, retention, &boundary, 1};
-    if (m.rules->mask(&m, &in, bytes)) {
+    if (m->rules->mask(m, &in, bytes)) {
         for (int i = 0; i < 8; i++) {
             got[i] = bytes[i] ? '1' : '0';
         }
         got[8] = '\0';
     }
     assert_string_equal(got, wanted);
+}
+
+static void assert_mask(bool drop, uint64_t alignment, uint64_t retention, uint64_t boundary,
+                        const char *wanted)
+{
+    const pkvi_manager m = window_of(4, drop);
+    assert_mask_of(&m, alignment, retention, boundary, wanted);
 }
 
 static void row_118_a_window_keys_what_a_hit_can_read(void **state)
@@ -220,6 +241,18 @@ static void row_118_a_window_keys_what_a_hit_can_read(void **state)
     assert_mask(false, 8, 0, 15, "00110000");
     assert_mask(false, 8, 16, 11, "00110011");
     assert_mask(false, 4, PKV_RETAIN_DENSE, 0, "all");
+}
+
+static void row_119_states_are_keyed_per_segment_and_where_a_replay_resumes(void **state)
+{
+    (void)state;
+    const pkvi_manager m = {.rules = &pkvi_state_rules, .span = 2, .cacheable = true};
+    assert_mask_of(&m, 2, PKV_RETAIN_DENSE, 0, "all");
+    assert_mask_of(&m, 2, 0, 11, "00001000"); /* 11 / 2 = 5 blocks: the fifth */
+    assert_mask_of(&m, 2, 8, 0, "00010001");  /* the last of each 8 / 2 = 4 */
+    assert_mask_of(&m, 2, 8, 11, "00011001"); /* both */
+    assert_mask_of(&m, 2, 2, 0, "all");       /* segments of one block */
+    assert_mask_of(&m, 4, 0, 11, "00010000"); /* hits end on multiples of 4: 8 */
 }
 
 static void a_mask_of_a_part_is_that_part_of_the_mask(void **state)
@@ -329,7 +362,9 @@ int main(void)
         cmocka_unit_test(row_114_a_run_from_the_start_counts_whatever_its_length),
         cmocka_unit_test(row_115_what_lies_in_earlier_chunks_counts_as_found),
         cmocka_unit_test(row_116_full_attention_ends_at_the_first_miss),
+        cmocka_unit_test(row_117_one_state_is_enough),
         cmocka_unit_test(row_118_a_window_keys_what_a_hit_can_read),
+        cmocka_unit_test(row_119_states_are_keyed_per_segment_and_where_a_replay_resumes),
         cmocka_unit_test(case_30_a_drafter_needs_one_block_more_in_a_row),
         cmocka_unit_test(a_run_ends_only_where_hits_may_end),
         cmocka_unit_test(a_run_from_the_start_is_cut_to_where_hits_may_end),

@@ -1,34 +1,8 @@
 /* test_seq_memory.c  Any allocation failing in turn: NOMEM, nothing changed, nothing lost; and the
  * same call succeeds when there is memory again. */
-#include "countdown.h"
-#include "seq_fixture.h"
+#include "memory_fixture.h"
 
-/* A full group, a window, zero-fills: everything that a cache can need room for. */
-typedef struct rig {
-    countdown memory;
-    pkv_alloc hooks;
-    event_log log;
-    pkv_plan *plan;
-    pkv_cache *cache;
-    pkv_seq *seq, *other;
-    pkv_allocate_result result;
-    uint64_t done;
-} rig;
-
-static rig r;
-
-static pkv_status create(void)
-{
-    static const char seed[] = "a seed that is longer than any preimage of sixteen tokens, so that "
-                               "the hasher needs room for it, whatever it has at first ........ "
-                               "................................................................";
-    pkv_cache_params params = cache_params_of(r.plan, &r.log);
-    params.alloc = &r.hooks;
-    params.hash_seed = seed;
-    r.log.n = 0;
-    return pkv_cache_create(&params, &r.cache);
-}
-
+/* A full group, a window, zero-fills. */
 static void make_plan(void)
 {
     pkv_spec window = shaped(PKV_KIND_SLIDING_WINDOW, 16, 8, 128, PKV_DTYPE_FLOAT8_E4M3FN);
@@ -37,47 +11,6 @@ static void make_plan(void)
     pkv_plan_params params = blocks_for(layers, 2, 400, 2048);
     params.layout = PKV_LAYOUT_BLHNC;
     r.plan = plan_of(&params);
-    r.hooks = (pkv_alloc){&r.memory, counted_alloc, counted_free};
-}
-
-/* `prepare` brings a fresh cache to the moment before `call`, which then fails at its n-th
- * allocation, for n = 0, 1, ..., until it needs no more. */
-static void assert_any_may_fail(void (*prepare)(void), pkv_status (*call)(void),
-                                const char *function, uint64_t least)
-{
-    pkv_status st = PKV_E_NOMEM;
-    uint64_t n = 0;
-    make_plan();
-    for (; st == PKV_E_NOMEM; n++) {
-        pkv_block before[400], after[400];
-        assert_true(n < 1000);
-        r.memory = (countdown){.left = UINT64_MAX};
-        assert_ok(create());
-        prepare();
-        const uint64_t n_free = pkv_pool_free_list(pkv_cache_get_pool(r.cache), before, 400);
-        const uint64_t keys = keys_in(r.cache), events = r.log.n;
-        r.memory.left = n;
-        st = call();
-        if (st == PKV_E_NOMEM) {
-            assert_int_equal(r.memory.left, 0); /* it did run out */
-            assert_error_text(function, "memory");
-            r.memory.left = UINT64_MAX;
-            assert_sound(r.cache);
-            assert_int_equal(pkv_pool_free_list(pkv_cache_get_pool(r.cache), after, 400), n_free);
-            assert_memory_equal(before, after, (size_t)n_free * sizeof *before);
-            assert_int_equal(keys_in(r.cache), keys);
-            assert_int_equal(r.log.n, events);
-            assert_ok(call());
-        } else {
-            assert_status(st, PKV_OK);
-            r.memory.left = UINT64_MAX;
-        }
-        assert_sound(r.cache);
-        pkv_cache_destroy(r.cache);
-        assert_int_equal(r.memory.held, 0);
-    }
-    assert_true(n > least);
-    pkv_plan_destroy(r.plan);
 }
 
 /* ---- create ---- */
@@ -85,28 +18,7 @@ static void assert_any_may_fail(void (*prepare)(void), pkv_status (*call)(void),
 static void creating_a_cache_survives_any_failure(void **state)
 {
     (void)state;
-    pkv_status st = PKV_E_NOMEM;
-    uint64_t n = 0;
-    make_plan();
-    for (; st == PKV_E_NOMEM; n++) {
-        assert_true(n < 1000);
-        r.memory = (countdown){.left = n};
-        r.cache = (pkv_cache *)(uintptr_t)1;
-        st = create();
-        if (st == PKV_E_NOMEM) {
-            assert_null(r.cache);
-            assert_int_equal(r.memory.left, 0);
-            assert_error_text("pkv_cache_create", "memory");
-            assert_int_equal(r.memory.held, 0);
-        }
-    }
-    assert_status(st, PKV_OK);
-    assert_true(n > 4); /* cache, hasher, pool and its index */
-    r.memory.left = UINT64_MAX;
-    assert_sound(r.cache);
-    pkv_cache_destroy(r.cache);
-    assert_int_equal(r.memory.held, 0);
-    pkv_plan_destroy(r.plan);
+    assert_creating_may_fail(4); /* cache, hasher, pool and its index */
 }
 
 /* ---- open ---- */
@@ -274,7 +186,7 @@ static void a_deferred_close_survives_any_failure(void **state)
 static void a_close_needs_no_memory(void **state)
 {
     (void)state;
-    make_plan();
+    set_up();
     r.memory = (countdown){.left = UINT64_MAX};
     assert_ok(create());
     prepare_long();
@@ -293,7 +205,7 @@ static void a_close_needs_no_memory(void **state)
 static void a_destroy_frees_whatever_is_open(void **state)
 {
     (void)state;
-    make_plan();
+    set_up();
     r.memory = (countdown){.left = UINT64_MAX};
     assert_ok(create());
     prepare_shared_tail();
@@ -340,7 +252,7 @@ static void a_batch_survives_any_failure(void **state)
     (void)state;
     pkv_status st = PKV_E_NOMEM;
     uint64_t n = 0;
-    make_plan();
+    set_up();
     for (; st == PKV_E_NOMEM; n++) {
         r.memory = (countdown){.left = UINT64_MAX};
         assert_ok(create());
