@@ -142,7 +142,10 @@ typedef struct pkv_allocate_params {
     uint8_t full_sequence_must_fit; /**< 1: refuse if the whole request could not fit */
     uint8_t others_scheduled;       /**< 1: other requests run, so the watermark applies */
     uint64_t new_tokens;            /**< computed in this step, drafts included, beyond the hit and
-                                         the external tokens: look up first */
+                                         the external tokens: look up first. With recurrent layers
+                                         that are kept a step must end where their block ends, or
+                                         leave the state of that place in it: what it leaves is
+                                         keyed as that */
     uint64_t lookahead;             /**< slots beyond them that a drafter writes */
     uint64_t external_tokens;       /**< computed elsewhere, after the hit; they get blocks, too */
     uint64_t in_flight_tokens;      /**< of this request, in earlier steps that still run */

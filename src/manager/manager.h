@@ -13,7 +13,6 @@
 /* What a recurrent group remembers of a sequence; see state.c. */
 typedef struct pkvi_running {
     uint64_t retired;       /* entries below were let go */
-    size_t last;            /* entry of the state that the last step read; or PKVI_NO_TAIL */
     bool started;           /* it has blocks of its own: more than a hit */
     uint64_t checkpoint;    /* tokens of the state that this step leaves in an entry; 0: none */
     uint64_t checkpoint_at; /* that entry */

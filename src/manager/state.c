@@ -8,7 +8,7 @@
  *     the next step of 4            [ S  -  -  -  R  d  d ]     S: read by this step, freed later
  *                                                               R: running; d: scratch, moved along
  *
- * The block that a step reads is freed two steps later, when no running step can still read it. */
+ * The block that a step reads is let go two steps later, when nobody reads it any more. */
 #include "base/math.h"
 #include "manager/manager.h"
 #include "pool/pool_internal.h"
@@ -141,11 +141,6 @@ void pkvi_state_grow(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t, uint6
         t->running.started = true;
         return;
     }
-    if (t->running.started) {
-        t->running.last = before > k ? before - 1 - k : PKVI_NO_TAIL;
-    } else if (before > 0) {
-        t->running.last = before - 1; /* the state that was found */
-    }
     const uint64_t gap_end = required - k - 1 > checkpoint ? required - k - 1 - checkpoint : 0;
     t->dirty_from = pkvi_min(t->dirty_from, before);
     while (t->n < gap_end) {
@@ -178,13 +173,6 @@ void pkvi_state_remove_skipped(const pkvi_manager *m, pkv_pool *pool, pkvi_table
     }
     pkvi_pool_release(pool, scratch, n);
     t->running.retired = pkvi_max(t->running.retired, end);
-    const size_t last = t->running.last;
-    if (last != PKVI_NO_TAIL && last + 1 < pkvi_ceil_div(processed, m->span) &&
-        t->ids[last] != PKV_BLOCK_NULL) {
-        pkvi_pool_release(pool, &t->ids[last], 1);
-        t->ids[last] = PKV_BLOCK_NULL;
-        t->dirty_from = pkvi_min(t->dirty_from, last);
-    }
 }
 
 const pkvi_rules pkvi_state_rules = {

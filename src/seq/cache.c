@@ -460,6 +460,9 @@ pkv_status pkv_cache_evict(pkv_cache *cache, const pkv_block *blocks, uint64_t n
     }
     pkvi_cache_check_thread(cache);
     PKVI_RETURN_IF(pkvi_pool_check_ids(cache->pool, "pkv_cache_evict", blocks, n));
+    for (pkv_seq *seq = cache->first; n > 0 && seq; seq = seq->next) {
+        seq->quiet_until = 0; /* the end of a prompt is keyed again by the next step */
+    }
     for (uint64_t i = 0; i < n; i++) {
         PKVI_RETURN_IF(pkv_pool_evict(cache->pool, blocks[i]));
     }

@@ -24,7 +24,7 @@ static void forget_table(pkvi_table *t)
     t->copied = t->copy_src = t->copy_dst = 0;
     t->dirty_from = 0;
     t->tail = PKVI_NO_TAIL;
-    t->running = (pkvi_running){.last = PKVI_NO_TAIL};
+    t->running = (pkvi_running){0};
 }
 
 void pkvi_release_tables(pkv_seq *seq)

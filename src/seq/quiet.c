@@ -48,12 +48,8 @@ static uint64_t quiet_in_state(const pkv_seq *seq, const pkvi_manager *m, const 
                                uint64_t limit)
 {
     const uint64_t scratch = m->spec.num_speculative_blocks;
-    const size_t last = t->running.last;
     if (t->tail != PKVI_NO_TAIL || t->running.checkpoint != 0 || t->n <= scratch) {
         return 0;
-    }
-    if (last != PKVI_NO_TAIL && t->ids[last] != PKV_BLOCK_NULL) {
-        limit = pkvi_min(limit, (last + 1) * m->span);
     }
     return quiet_in_window(seq, m, pkvi_min(limit, (t->n - scratch) * m->span));
 }

@@ -157,7 +157,7 @@ static pkv_status new_seq(pkv_cache *c, pkv_seq **out)
     seq->tables = tables;
     seq->waiting = true;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        tables[g].tail = tables[g].running.last = PKVI_NO_TAIL;
+        tables[g].tail = PKVI_NO_TAIL;
     }
     *out = seq;
     return PKV_OK;
