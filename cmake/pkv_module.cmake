@@ -33,7 +33,7 @@ function(pkv_library target)
     add_library(${target}_static STATIC ${objects})
     set(map ${PROJECT_SOURCE_DIR}/src/${target}.map)
     target_link_options(${target} PRIVATE LINKER:--version-script=${map})
-    if(NOT PKV_SANITIZE AND NOT PKV_FUZZ) # their run time is found in the program
+    if(NOT PKV_SANITIZE AND NOT PKV_SANITIZE_THREAD AND NOT PKV_FUZZ) # their run time is found in the program
         target_link_options(${target} PRIVATE LINKER:--no-undefined)
     endif()
     set_target_properties(${target} PROPERTIES LINK_DEPENDS ${map} SOVERSION ${PROJECT_VERSION_MAJOR}
