@@ -53,13 +53,19 @@ void pkvi_drop_keys(pkv_pool *pool, pkv_block block, bool tell)
     }
 }
 
-static void fill_entry(pkv_pool *pool, uint32_t entry, const pkv_key *key, uint32_t group,
-                       pkv_block block)
+static void set_entry(pkv_pool *pool, uint32_t entry, const pkv_key *key, uint32_t group,
+                      pkv_block block)
 {
     pool->entries[entry].key = *key;
     pool->entries[entry].group = group;
     pool->entries[entry].block = block;
     pool->version++;
+}
+
+static void fill_entry(pkv_pool *pool, uint32_t entry, const pkv_key *key, uint32_t group,
+                       pkv_block block)
+{
+    set_entry(pool, entry, key, group, block);
     pkvi_index_add(pool, entry);
 }
 
@@ -116,8 +122,11 @@ static pkv_status check_blocks(const pkv_pool *pool, const pkv_chain *chain, con
                                uint64_t from, uint64_t to, uint64_t block_size, uint32_t group,
                                const uint8_t *mask)
 {
+    if (from == to) {
+        return PKV_OK;
+    }
+    PKVI_RETURN_IF(pkvi_pool_check_ids(pool, "pkv_pool_cache_full", table + from, to - from));
     for (uint64_t i = from; i < to; i++) {
-        PKVI_RETURN_IF(pkvi_pool_check_ids(pool, "pkv_pool_cache_full", &table[i], 1));
         const uint64_t units = (i + 1) * (block_size / pool->unit);
         if (table[i] != PKV_BLOCK_NULL && (!mask || mask[i - from]) &&
             pool->blocks[table[i]].units >= units &&
@@ -150,30 +159,46 @@ static void tell_stored(pkv_pool *pool, const pkv_chain *chain, uint64_t from, u
     pool->sink.event(pool->sink.ctx, &event);
 }
 
+/* Keys block i of a table; false: it is passed over. hash: of the key. */
+static bool key_block(pkv_pool *pool, pkv_block b, const pkv_key *key, uint32_t group,
+                      uint64_t units, uint64_t hash)
+{
+    if (b == PKV_BLOCK_NULL || is_keyed(pool, b, key, group)) {
+        return false;
+    }
+    pkvi_drop_keys(pool, b, true); /* a partial key that is now a whole one */
+    set_entry(pool, b, key, group, b);
+    pkvi_index_add_hashed(pool, b, hash);
+    pool->blocks[b].units = (uint32_t)units;
+    return true;
+}
+
 pkv_status pkv_pool_cache_full(pkv_pool *pool, const pkv_chain *chain, const pkv_block *table,
                                uint64_t from, uint64_t to, uint64_t block_size, uint32_t group,
                                const uint8_t *mask)
 {
-    uint64_t n_keys = 0;
+    uint64_t hashes[PKVI_AHEAD], n_keys = 0;
     PKVI_RETURN_IF(check_range(pool, chain, from, to, block_size));
     PKVI_RETURN_IF(check_blocks(pool, chain, table, from, to, block_size, group, mask));
     const uint64_t m = block_size / pool->unit;
+    if (from == to) {
+        return PKV_OK;
+    }
+    const pkv_key *last = chain->keys + m - 1; /* of the units of block i: last[i * m] */
+    for (uint64_t i = from; i < to && i < from + PKVI_AHEAD; i++) {
+        hashes[i % PKVI_AHEAD] = pkvi_index_prefetch_add(pool, &last[i * m], group, table[i]);
+    }
     for (uint64_t i = from; i < to; i++) {
-        if (i + PKVI_AHEAD < to) {
-            pkvi_index_prefetch_add(pool, &chain->keys[(i + PKVI_AHEAD + 1) * m - 1], group,
-                                    table[i + PKVI_AHEAD]);
-        }
-        const pkv_block b = table[i];
-        const pkv_key *key = &chain->keys[(i + 1) * m - 1];
-        if (b == PKV_BLOCK_NULL || (mask && !mask[i - from]) || is_keyed(pool, b, key, group)) {
-            continue;
-        }
-        pkvi_drop_keys(pool, b, true); /* a partial key that is now a whole one */
-        fill_entry(pool, b, key, group, b);
-        pool->blocks[b].units = (uint32_t)((i + 1) * m);
-        if (pool->sink.event) {
+        const pkv_key *key = &last[i * m];
+        const bool wanted = !mask || mask[i - from];
+        if (wanted && key_block(pool, table[i], key, group, (i + 1) * m, hashes[i % PKVI_AHEAD]) &&
+            pool->sink.event) {
             pool->event_keys[n_keys] = key;
             pool->event_positions[n_keys++] = i * block_size;
+        }
+        if (i + PKVI_AHEAD < to) {
+            hashes[i % PKVI_AHEAD] = pkvi_index_prefetch_add(pool, &last[(i + PKVI_AHEAD) * m],
+                                                             group, table[i + PKVI_AHEAD]);
         }
     }
     if (n_keys > 0) {

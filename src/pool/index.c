@@ -113,11 +113,11 @@ uint64_t pkvi_index_find_run(const pkv_pool *pool, const pkv_key *keys, uint64_t
     return n;
 }
 
-void pkvi_index_prefetch_add(const pkv_pool *pool, const pkv_key *key, uint32_t group,
-                             uint32_t entry)
+uint64_t pkvi_index_prefetch_add(const pkv_pool *pool, const pkv_key *key, uint32_t group,
+                                 uint32_t entry)
 {
-    (void)begin_find(pool, key, group);
     prefetch_entry(&pool->entries[entry]);
+    return begin_find(pool, key, group);
 }
 
 void pkvi_index_prefetch_remove(const pkv_pool *pool, uint32_t entry)
@@ -127,8 +127,13 @@ void pkvi_index_prefetch_remove(const pkv_pool *pool, uint32_t entry)
 
 void pkvi_index_add(pkv_pool *pool, uint32_t entry)
 {
+    const pkvi_entry_key *e = &pool->entries[entry];
+    pkvi_index_add_hashed(pool, entry, slot_hash(&e->key, e->group));
+}
+
+void pkvi_index_add_hashed(pkv_pool *pool, uint32_t entry, uint64_t hash)
+{
     pkvi_entry_key *e = &pool->entries[entry];
-    const uint64_t hash = slot_hash(&e->key, e->group);
     const uint64_t at = find_slot(pool, hash, &e->key, e->group);
     if (pool->slots[at] == 0) {
         pool->slots[at] = slot_value(hash, entry);

@@ -106,12 +106,14 @@ uint32_t pkvi_index_find(const pkv_pool *pool, const pkv_key *key, uint32_t grou
 /* First blocks of keys[0], keys[step], ...: returns how many of n were found in a row. ids: [n] */
 uint64_t pkvi_index_find_run(const pkv_pool *pool, const pkv_key *keys, uint64_t step, uint64_t n,
                              uint32_t group, pkv_block *ids);
-/* Fetches the memory that an add, or a remove, is going to need. */
-void pkvi_index_prefetch_add(const pkv_pool *pool, const pkv_key *key, uint32_t group,
-                             uint32_t entry);
+/* Fetches the memory that an add, or a remove, is going to need; returns the key's hash. */
+uint64_t pkvi_index_prefetch_add(const pkv_pool *pool, const pkv_key *key, uint32_t group,
+                                 uint32_t entry);
 void pkvi_index_prefetch_remove(const pkv_pool *pool, uint32_t entry);
 /* Adds a filled entry behind all of equal key. */
 void pkvi_index_add(pkv_pool *pool, uint32_t entry);
+/* The same of a key whose hash is known. */
+void pkvi_index_add_hashed(pkv_pool *pool, uint32_t entry, uint64_t hash);
 /* Takes an entry out; false: it was not in. */
 bool pkvi_index_remove(pkv_pool *pool, uint32_t entry);
 
