@@ -1,6 +1,6 @@
 /* runs_store.c  Where runs lie in memory: made, grown, pruned.
  *
- * Tokens and blocks of a run lie in one piece that grows by an eighth, so that a request that
+ * Tokens and blocks of a run lie in one piece that grows by a quarter, so that a request that
  * generates seldom moves it, and shrinks when three quarters of it are unused. */
 #include <string.h>
 
@@ -34,15 +34,17 @@ static bool set_capacity(pkvi_runs *runs, pkvi_run *run, uint32_t capacity)
     return true;
 }
 
-/* Some room beside the units that are there: for the tokens that a request generates. */
-static uint32_t grown(uint64_t n)
+enum { SPARE = 4 }; /* units that a new run has room for beside its own */
+
+static uint32_t with_spare(uint64_t n)
 {
-    return (uint32_t)pkvi_min(n + n / 8 + 4, UINT32_MAX);
+    return (uint32_t)pkvi_min(n + SPARE, UINT32_MAX);
 }
 
 bool pkvi_run_reserve(pkvi_runs *runs, pkvi_run *run, uint64_t more)
 {
-    return run->n + more <= run->capacity || set_capacity(runs, run, grown(run->n + more));
+    return run->n + more <= run->capacity ||
+           set_capacity(runs, run, with_spare(run->n + more + run->n / 4));
 }
 
 /* Twice the buckets, while there are few; false: no memory. */
@@ -101,7 +103,7 @@ uint32_t pkvi_run_new(pkvi_runs *runs, uint64_t n_units)
         runs->free = r;
     }
     pkvi_run fresh = {0};
-    if (!set_capacity(runs, &fresh, grown(n_units))) {
+    if (!set_capacity(runs, &fresh, with_spare(n_units))) {
         return 0;
     }
     runs->free = runs->at[r].next_in_bucket;
@@ -148,7 +150,7 @@ void pkvi_run_prune(pkvi_runs *runs, uint32_t r)
         run->n--;
     }
     if (run->n < run->capacity / 4) {
-        (void)set_capacity(runs, run, grown(run->n));
+        (void)set_capacity(runs, run, with_spare(run->n));
     }
 }
 
