@@ -9,43 +9,11 @@
 #include <pkv/document.h>
 #include <pkv/seq.h>
 
+#include "cache_models.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { SEQS = 6, MAX_BLOCKS = 128, MAX_TOKENS = 48, MAX_MEDIA = 3 };
-
-#define LAYER(name, kind, more) \
-    "{\"name\":\"" name "\",\"kind\":\"" kind "\",\"block_size\":4,\"dtype\":\"bfloat16\"," more "}"
-#define FULL(name, more) LAYER(name, "full_attention", "\"num_kv_heads\":4,\"head_size\":64" more)
-#define SLIDING(name, window, more) \
-    LAYER(name, "sliding_window",   \
-          "\"num_kv_heads\":4,\"head_size\":64,\"sliding_window\":" window more)
-#define LATENT(kind, more) LAYER(kind, kind, "\"num_kv_heads\":1,\"head_size\":72" more)
-#define MODEL(blocks, options, more, layers)                                             \
-    "{\"available_bytes\":1073741824,\"max_model_len\":48," more                         \
-    "\"options\":{\"max_num_batched_tokens\":16,\"num_blocks_override\":" blocks options \
-    "},\"layers\":[" layers "]}"
-#define DENSE "\"retention_interval\":null,"
-#define DRAFTER(method, ahead) \
-    ",\"speculative\":{\"method\":\"" method "\",\"tokens\":2,\"lookahead_hashes\":" ahead "}"
-
-static const char *const documents[] = {
-    MODEL("16", "", DENSE, FULL("a", "")),
-    MODEL("40", "", DENSE, FULL("a", "") "," SLIDING("b", "6", "") "," SLIDING("c", "9", "")),
-    MODEL("20", "", DENSE, SLIDING("a", "5", "")),
-    MODEL("40", "", DENSE,
-          LATENT("mla_attention", "") "," LATENT("sliding_window_mla", ",\"sliding_window\":9")),
-    MODEL("18", DRAFTER("eagle", "false"), DENSE,
-          FULL("a", "") "," FULL("b", ",\"is_draft\":true")),
-    MODEL("48", DRAFTER("mtp_multi", "true"), DENSE,
-          FULL("a", "") "," SLIDING("b", "8", ",\"is_draft\":true")),
-    MODEL("48", DRAFTER("eagle", "false"), "\"retention_interval\":8,",
-          FULL("a", "") "," SLIDING("b", "8", ",\"is_draft\":true")),
-    MODEL("40", "", "", FULL("a", "") "," SLIDING("b", "7", "")),
-    MODEL("16", "", DENSE "\"caching\":false,", FULL("a", "")),
-    MODEL("14", ",\"dcp\":2", DENSE, FULL("a", "")),
-    MODEL("40", "", DENSE "\"prefix_match_unit\":2,", FULL("a", "") "," SLIDING("b", "6", "")),
-};
-enum { MODELS = sizeof documents / sizeof *documents };
 
 typedef struct world {
     const uint8_t *at, *end;
@@ -396,12 +364,42 @@ static void call_on_seq(world *w, unsigned what, pkv_seq **seq, const snapshot *
     }
 }
 
+/* What a connector asks. */
+static void call_connector(world *w, pkv_seq *seq, const snapshot *before)
+{
+    const pkv_state_offer *offers;
+    const pkv_key *keys;
+    pkv_hit hit;
+    bool diverged;
+    uint64_t n = 0;
+    pkv_status st = PKV_OK;
+    switch (seq ? byte(w) % 4 : 2) {
+    case 0: st = pkv_seq_lookup_for_connector(seq, &hit, &diverged); break;
+    case 1: st = pkv_seq_finish(seq, &offers, &n); break;
+    case 2: offers = pkv_cache_take_offers(w->cache, &n); break;
+    default: st = pkv_seq_keys(seq, &keys, &n); n = 0;
+    }
+    if (st != PKV_OK) {
+        refused(w, st, before);
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        require(offers[i].block != PKV_BLOCK_NULL && offers[i].tokens > 0);
+        w->touched ^= offers[i].group;
+    }
+}
+
 static void call_on_cache(world *w, const snapshot *before)
 {
     pkv_block blocks[3];
     pkv_cache_stats stats;
     pkv_status st;
-    switch (byte(w) % 5) {
+    const unsigned what = byte(w);
+    if (what >= 192) {
+        call_connector(w, w->seqs[what % SEQS], before);
+        return;
+    }
+    switch (what % 5) {
     case 0:
     case 1: pkv_cache_step(w->cache); break;
     case 2:
@@ -446,10 +444,10 @@ static void call(world *w)
 
 static const pkv_plan *plan_of(unsigned model)
 {
-    static pkv_plan *plans[MODELS];
+    static pkv_plan *plans[MODELS + LATER_MODELS];
     if (!plans[model]) {
         pkv_document *doc = NULL;
-        const char *text = documents[model];
+        const char *text = model < MODELS ? documents[model] : later_documents[model - MODELS];
         require(pkv_document_read(text, strlen(text), NULL, &doc) == PKV_OK);
         require(pkv_plan_create(pkv_document_params(doc), &plans[model]) == PKV_OK);
         pkv_document_destroy(doc);
@@ -479,7 +477,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pkv_cache_params p;
     const unsigned model = byte(&w), how = byte(&w);
     pkv_cache_params_init(&p);
-    p.plan = plan_of(model % MODELS);
+    p.plan = plan_of(model < 128 ? model % MODELS : MODELS + model % LATER_MODELS);
+    p.index = how & 32 ? PKV_INDEX_KEYS : PKV_INDEX_AUTO;
+    p.shared_prefix_checkpoint = how >> 6 & 1;
     p.hash = how % 2 ? PKV_HASH_PKV_XXH3 : PKV_HASH_XXHASH_CBOR;
     p.watermark = how & 2 ? 0.1 : 0;
     p.alloc = &memory;

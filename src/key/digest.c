@@ -4,8 +4,7 @@
  * SHA256() of OpenSSL 3 takes three times as long as the digest itself, because it looks the
  * algorithm up by name, and a prepared EVP context still takes a fifth more. The functions below it
  * are marked as deprecated but have no successor of that speed. Messages are padded here, so that
- * one update call does all of the work. XXH3 is compiled in from its header: a short digest costs
- * not much more than the call. */
+ * one update call does all of the work. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "key/digest.h"
 
@@ -13,15 +12,7 @@
 
 #include <openssl/sha.h>
 
-#define XXH_INLINE_ALL
-#ifdef __clang__ /* a hash wraps on purpose, which -fsanitize=integer would report */
-#pragma clang attribute push(__attribute__((no_sanitize("integer"))), apply_to = function)
-#include <xxhash.h>
-#pragma clang attribute pop
-#else
-#include <xxhash.h>
-#endif
-
+#include "base/xxh3.h"
 #include "key/words.h"
 
 void pkvi_sha256(const void *data, size_t bytes, uint8_t out[32])

@@ -3,10 +3,8 @@
 
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "base/math.h"
+#include "base/xxh3.h"
 #include "pool/runs_internal.h"
 
 /* ---- comparing ---- */
