@@ -1,4 +1,4 @@
-/* xxh3.h  XXH3 compiled in from libxxhash's header: a short digest costs not much more than a call. */
+/* xxh3.h  XXH3, compiled in from libxxhash: a short digest costs not much more than the call. */
 #ifndef PKVI_XXH3_H
 #define PKVI_XXH3_H
 
