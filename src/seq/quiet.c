@@ -14,7 +14,7 @@ static uint64_t before_next_unit(uint64_t n, uint64_t unit, uint64_t open)
     return (whole + 1) * unit + open - 1;
 }
 
-/* Blocks that a sequence of so many computed tokens does not look at again. */
+/* The end of the blocks that a sequence of so many computed tokens does not look at again. */
 static uint64_t blocks_passed(const pkvi_manager *m, uint64_t computed, uint64_t n_prompt)
 {
     uint64_t from, to;
@@ -25,12 +25,25 @@ static uint64_t blocks_passed(const pkvi_manager *m, uint64_t computed, uint64_t
     return m->rules->skipped(m, computed) / m->span;
 }
 
+/* Whether a hit has brought blocks of a gap, which only the next step lets go. */
+static bool holds_gap(const pkv_seq *seq, const pkvi_manager *m, const pkvi_table *t)
+{
+    uint64_t from, to;
+    if (!m->rules->passed) {
+        return false;
+    }
+    m->rules->passed(m, seq->first, seq->n_prompt, &from, &to);
+    to = pkvi_min(to, t->n);
+    return to > from && t->ids[to - 1] != PKV_BLOCK_NULL;
+}
+
 /* The largest number of tokens, at most `limit`, up to which no step passes a block. */
-static uint64_t quiet_in_window(const pkv_seq *seq, const pkvi_manager *m, uint64_t limit)
+static uint64_t quiet_in_window(const pkv_seq *seq, const pkvi_manager *m, const pkvi_table *t,
+                                uint64_t limit)
 {
     const uint64_t passed = blocks_passed(m, seq->first, seq->n_prompt);
     uint64_t low = seq->computed, high = limit; /* a step begins at what is computed before it */
-    if (limit <= low || blocks_passed(m, low, seq->n_prompt) != passed) {
+    if (limit <= low || holds_gap(seq, m, t) || blocks_passed(m, low, seq->n_prompt) != passed) {
         return 0;
     }
     if (blocks_passed(m, high - 1, seq->n_prompt) == passed) {
@@ -51,7 +64,7 @@ static uint64_t quiet_in_state(const pkv_seq *seq, const pkvi_manager *m, const 
     if (t->tail != PKVI_NO_TAIL || t->running.checkpoint != 0 || t->n <= scratch) {
         return 0;
     }
-    return quiet_in_window(seq, m, pkvi_min(limit, (t->n - scratch) * m->span));
+    return quiet_in_window(seq, m, t, pkvi_min(limit, (t->n - scratch) * m->span));
 }
 
 void pkvi_note_quiet(pkv_seq *seq)
@@ -78,7 +91,7 @@ void pkvi_note_quiet(pkv_seq *seq)
         }
         const uint64_t room = t->n * m->span;
         slots = pkvi_min(slots, room > m->spare ? room - m->spare : 0);
-        limit = quiet_in_window(seq, m, limit);
+        limit = quiet_in_window(seq, m, t, limit);
     }
     seq->quiet_until = (uint32_t)limit;
     seq->quiet_slots = (uint32_t)slots;

@@ -1,0 +1,40 @@
+/* test_cache_quiet.c  Steps that only count, and what must not be passed over by them. */
+#include "seq_fixture.h"
+
+/* One token more, in a batch of one. */
+static pkv_allocate_result advance(pkv_cache *cache, pkv_seq *seq)
+{
+    const int32_t token = 1;
+    const pkv_step step = {seq, &token, 1, PKV_STEP_KEEP};
+    pkv_allocate_result out;
+    uint64_t done;
+    assert_ok(pkv_cache_advance(cache, &step, 1, 0, &out, &done));
+    assert_int_equal(done, 1);
+    return out;
+}
+
+static void a_gap_that_a_hit_has_brought_goes_with_the_next_step(void **state)
+{
+    (void)state;
+    pkv_spec spec = shaped(PKV_KIND_RSWA, 16, 8, 128, PKV_DTYPE_BFLOAT16);
+    spec.rswa_window = 16;
+    const pkv_spec layers[] = {finished(spec)};
+    const pkv_plan_params params = blocks_for(layers, 1, 20, 160);
+    pkv_cache *cache = cache_of(&params);
+    (void)run_n(cache, 66); /* its prompt is in use and stays */
+    pkv_seq *seq = open_n(cache, 16);
+    assert_ok(pkv_seq_append(seq, counting() + 16, 50));
+    (void)take(seq, 2);
+    assert_table(seq, 0, "1..4 6"); /* the hit is 64 tokens, of which 16..49 are out of view */
+    (void)advance(cache, seq);
+    assert_table(seq, 0, "1 0*2 4 6");
+    end_cache(cache);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_gap_that_a_hit_has_brought_goes_with_the_next_step),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
