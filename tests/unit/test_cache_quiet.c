@@ -31,10 +31,36 @@ static void a_gap_that_a_hit_has_brought_goes_with_the_next_step(void **state)
     end_cache(cache);
 }
 
+/* A full group and a recurrent one of blocks of that many tokens. */
+static pkv_cache *state_cache(uint64_t full_block, uint64_t state_block, uint64_t unit)
+{
+    pkv_spec layers[] = {full_of(full_block, 8), recurrent(state_block)};
+    layers[1].mamba_mode = PKV_MAMBA_ALIGN;
+    layers[1] = finished(layers[1]);
+    pkv_plan_params params = blocks_for(layers, 2, 60, 160);
+    params.prefix_match_unit = unit;
+    return cache_of(&params);
+}
+
+static void the_key_of_a_prompt_s_end_comes_back_after_an_eviction(void **state)
+{
+    (void)state;
+    pkv_cache *cache = state_cache(32, 32, 16);
+    pkv_seq *seq = run_n(cache, 18);
+    uint64_t n;
+    assert_int_equal(keys_in(cache), 1); /* of 16 tokens, inside a block of 32 */
+    assert_ok(pkv_cache_evict(cache, pkv_seq_table(seq, 0, &n), 1));
+    assert_int_equal(keys_in(cache), 0);
+    (void)advance(cache, seq);
+    assert_int_equal(keys_in(cache), 1);
+    end_cache(cache);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gap_that_a_hit_has_brought_goes_with_the_next_step),
+        cmocka_unit_test(the_key_of_a_prompt_s_end_comes_back_after_an_eviction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
