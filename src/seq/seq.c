@@ -383,6 +383,7 @@ pkv_status pkv_seq_cache(pkv_seq *seq, uint64_t tokens)
         return no_memory("pkv_seq_cache");
     }
     const size_t offers = c->offers.n;
+    seq->quiet_until = 0; /* a state that is keyed now is copied before the next step writes */
     PKVI_RETURN_IF(pkvi_key_blocks(seq, tokens, seq->computed));
     pkvi_sort_offers(c, offers);
     return PKV_OK;

@@ -56,11 +56,22 @@ static void the_key_of_a_prompt_s_end_comes_back_after_an_eviction(void **state)
     end_cache(cache);
 }
 
+static void a_state_that_was_keyed_between_steps_is_copied(void **state)
+{
+    (void)state;
+    pkv_cache *cache = state_cache(16, 32, 0);
+    pkv_seq *seq = run_n(cache, 20);
+    assert_ok(pkv_seq_cache(seq, 16)); /* of the block that the next step writes into */
+    assert_int_equal(advance(cache, seq).n_copies, 1);
+    end_cache(cache);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gap_that_a_hit_has_brought_goes_with_the_next_step),
         cmocka_unit_test(the_key_of_a_prompt_s_end_comes_back_after_an_eviction),
+        cmocka_unit_test(a_state_that_was_keyed_between_steps_is_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
