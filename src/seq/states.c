@@ -131,8 +131,9 @@ static pkv_status key_at(pkv_seq *seq, uint32_t g, pkv_block block, uint64_t tok
     return PKV_OK;
 }
 
-/* The block of a checkpoint holds the state of that position, not of its own end. */
-static pkv_status key_checkpoint(pkv_seq *seq, uint32_t g)
+/* The block of a checkpoint holds the state of that position, not of its own end. It is not keyed
+ * before the tokens that it comes after. */
+static pkv_status key_checkpoint(pkv_seq *seq, uint32_t g, uint64_t tokens)
 {
     pkv_cache *c = seq->cache;
     const pkvi_manager *m = &c->managers[g];
@@ -147,8 +148,8 @@ static pkv_status key_checkpoint(pkv_seq *seq, uint32_t g)
     if (!ends_prompt && !is_retained(c, m, position) && position != seq->shared_prefix) {
         return pkv_pool_evict(c->pool, block); /* nobody would look for it */
     }
-    if (block == PKV_BLOCK_NULL || pkv_pool_block_tokens(c->pool, block) == position ||
-        !has_keys_for(seq, position)) {
+    if (block == PKV_BLOCK_NULL || position > tokens || !has_keys_for(seq, position) ||
+        pkv_pool_block_tokens(c->pool, block) == position) {
         return PKV_OK;
     }
     return key_at(seq, g, block, position, true);
@@ -189,7 +190,7 @@ pkv_status pkvi_key_states(pkv_seq *seq, uint32_t g, uint64_t tokens, uint64_t k
     pkv_cache *c = seq->cache;
     pkvi_table *t = &seq->tables[g];
     const uint64_t keyed = t->tracked ? t->n_keyed : 0;
-    PKVI_RETURN_IF(t->running.checkpoint != 0 ? key_checkpoint(seq, g)
+    PKVI_RETURN_IF(t->running.checkpoint != 0 ? key_checkpoint(seq, g, tokens)
                                               : key_running(seq, g, tokens, computed_before));
     for (uint64_t i = keyed_before; i < keyed; i++) {
         const pkv_block block = t->ids[i];
