@@ -1,4 +1,4 @@
-/* test_cache_checkpoint.c  Checkpoints of recurrent layers whose step is keyed later, or in part. */
+/* test_cache_checkpoint.c  Checkpoints of recurrent layers whose step is keyed later. */
 #include "seq_fixture.h"
 
 /* Keys of 16 tokens, states of blocks of 32, and one checkpoint per step. */
