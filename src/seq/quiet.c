@@ -101,9 +101,11 @@ void pkvi_note_quiet(pkv_seq *seq)
 bool pkvi_is_quiet(const pkv_step *step, uint64_t lookahead)
 {
     const pkv_seq *seq = step->seq;
+    if (step->n_tokens > seq->quiet_until || lookahead > seq->quiet_slots) {
+        return false;
+    }
     const uint64_t n = seq->tokens.n + step->n_tokens;
-    return step->n_tokens <= seq->quiet_until && n <= seq->quiet_until && n > seq->computed &&
-           lookahead <= seq->quiet_slots && n + lookahead <= seq->quiet_slots &&
+    return n <= seq->quiet_until && n > seq->computed && n + lookahead <= seq->quiet_slots &&
            step->computed == PKV_STEP_KEEP &&
            (!seq->tokens.at || (n <= seq->tokens.capacity && step->tokens));
 }
