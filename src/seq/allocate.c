@@ -177,7 +177,8 @@ static pkvi_need need_of(const pkv_seq *seq, uint32_t g, const pkvi_slots_wanted
 }
 
 /* Blocks that are asked for over all groups. What one group lends, counting less than nothing,
- * helps the rule but not the list: where it would not do, the larger number is the answer. */
+ * helps the rule but not the list: where it would not do, the larger number is the answer. The
+ * gate takes nothing, so there the rule alone counts. */
 static uint64_t count_needed(pkv_seq *seq, const pkvi_slots_wanted *r, uint64_t tokens,
                              bool admission, uint64_t left_for_others)
 {
@@ -204,8 +205,8 @@ static uint64_t count_needed(pkv_seq *seq, const pkvi_slots_wanted *r, uint64_t 
     }
     rule += (int64_t)left_for_others;
     const uint64_t asked = rule > 0 ? (uint64_t)rule : 0;
-    return (uint64_t)taken > pkv_pool_free_count(c->pool) ? pkvi_max(asked, (uint64_t)taken)
-                                                          : asked;
+    const bool lacking = !admission && (uint64_t)taken > pkv_pool_free_count(c->pool);
+    return lacking ? pkvi_max(asked, (uint64_t)taken) : asked;
 }
 
 /* ---- the change ---- */

@@ -284,6 +284,25 @@ static void statistics_of_a_refusal_are_none(void **state)
     end_cache(cache);
 }
 
+static void the_end_of_a_load_does_not_count_for_admission(void **state)
+{
+    (void)state;
+    pkv_spec layers[] = {full(), recurrent(32)};
+    layers[1].mamba_mode = PKV_MAMBA_ALIGN;
+    layers[1] = finished(layers[1]);
+    const pkv_plan_params params = blocks_for(layers, 2, 20, 160);
+    pkv_cache *cache = cache_of(&params);
+    (void)run_tokens(cache, diverging(0), 160); /* 10 blocks and a state */
+    pkv_allocate_params load = new_tokens(0);
+    load.external_tokens = 64;
+    load.delay_caching = 1;
+    load.full_sequence_must_fit = 1;
+    pkv_seq *seq = open_n(cache, 100);
+    (void)allocate(seq, load); /* 7 and a state of 8 in all; 4 and a state now */
+    assert_int_equal(free_of(cache), 3);
+    end_cache(cache);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +322,7 @@ int main(void)
         cmocka_unit_test(statistics_count_what_was_taken_once),
         cmocka_unit_test(statistics_leave_out_who_does_not_look),
         cmocka_unit_test(statistics_of_a_refusal_are_none),
+        cmocka_unit_test(the_end_of_a_load_does_not_count_for_admission),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
