@@ -77,8 +77,8 @@ typedef struct pkv_cache_group {
 } pkv_cache_group;
 
 PKV_API void pkv_cache_params_init(pkv_cache_params *params);
-/** INVAL: a field; VALUE, ASSERT: a plan that cannot be managed; UNSUPPORTED: a kind of layer that
- *  this version does not manage yet, named; NOMEM. */
+/** INVAL: a field; VALUE, ASSERT, OVERFLOW: a plan that cannot be managed; UNSUPPORTED: a kind of
+ *  layer that this version does not manage yet, named, or index TOKENS where it cannot be; NOMEM. */
 PKV_API PKV_NODISCARD pkv_status pkv_cache_create(const pkv_cache_params *params, pkv_cache **out);
 /** Closes all sequences too. NULL is allowed. */
 PKV_API void pkv_cache_destroy(pkv_cache *cache);
@@ -108,7 +108,8 @@ typedef struct pkv_seq_params {
 
 PKV_API void pkv_seq_params_init(pkv_seq_params *params);
 /** A request that waits. Nothing is taken yet. INVAL: no tokens, more than max_model_len, a token
- *  below 0, extras out of order, keys of another number than the tokens have; NOMEM. */
+ *  below 0, extras out of order, keys of another number than the tokens have, keys in a cache that
+ *  finds content by tokens; NOMEM. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_open(pkv_cache *cache, const pkv_seq_params *params,
                                               pkv_seq **out);
 /** Gives back all blocks, last block first, at any time. `defer`: a step that may still write is
@@ -128,7 +129,8 @@ typedef struct pkv_hit {
 PKV_API PKV_NODISCARD pkv_status pkv_seq_lookup(pkv_seq *seq, pkv_hit *out);
 /** The hit that a connector is shown: where a group of recurrent layers holds less than full
  *  attention, the latter's alone, and *diverged_out is true. Such a hit can be used only if the
- *  connector brings the state at its end; else look up again. INVAL: the sequence is allocated. */
+ *  connector brings the state at its end: allocate with use_cached 3; else look up again. It pins
+ *  no shared prefix. INVAL: the sequence is allocated. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_lookup_for_connector(pkv_seq *seq, pkv_hit *out,
                                                               bool *diverged_out);
 /** Blocks of a group in the last lookup of this cache; valid until the next call on the cache. */
@@ -137,7 +139,8 @@ PKV_API const pkv_block *pkv_cache_hit_blocks(const pkv_cache *cache, uint32_t g
 
 typedef struct pkv_allocate_params {
     uint32_t struct_size;  /**< set by init */
-    uint8_t use_cached;    /**< 2: yes, at the first allocation; 1: yes; 0: no */
+    uint8_t use_cached;    /**< 2: yes, at the first allocation; 1: yes; 0: no; 3: the hit that
+                                pkv_seq_lookup_for_connector() shows */
     uint8_t delay_caching; /**< 1: key nothing now; pkv_seq_cache() does it when a load has ended */
     uint8_t full_sequence_must_fit; /**< 1: refuse if the whole request could not fit */
     uint8_t others_scheduled;       /**< 1: other requests run, so the watermark applies */
@@ -197,15 +200,18 @@ PKV_API PKV_NODISCARD pkv_status pkv_seq_append_keys(pkv_seq *seq, const pkv_key
  *  holds too are given back. What a window has released does not come back: a sequence that would
  *  need it is better preempted. INVAL: more than computed, or fewer than keyed. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_set_computed(pkv_seq *seq, uint64_t tokens);
-/** Keys the blocks of the first so many tokens. INVAL: not allocated, more than computed. */
+/** Keys the blocks of the first so many tokens, after a delayed load or accepted drafts. A recurrent
+ *  state is keyed as that of `tokens`: say what has run when nothing later has. INVAL: not
+ *  allocated, more than computed; NOMEM. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_cache(pkv_seq *seq, uint64_t tokens);
 /** Gives all blocks back, keeps the tokens, and waits again. INVAL: it waits already. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_preempt(pkv_seq *seq);
 /** A second sequence over the same computed blocks. Whoever first writes into a block that both
  *  hold gets a private copy of it then. Fork after the step that computed the blocks, not within
  *  it. INVAL: not allocated, drafts that nobody has verified (more computed than tokens), ready
- *  keys that do not reach the last tokens; UNSUPPORTED: a plan with a drafter whose content
- *  depends on later tokens (EAGLE, MTP): both would write it for their own next token; NOMEM. */
+ *  keys that do not reach the last tokens; UNSUPPORTED: a group of recurrent layers, rings or cross
+ *  attention, which both would write, or a plan with a drafter whose content depends on later
+ *  tokens (EAGLE, MTP): both would write it for their own next token; NOMEM. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out);
 
 /** A recurrent state at a place where a later request can resume: what a connector may store. It is
@@ -267,12 +273,13 @@ PKV_API PKV_NODISCARD pkv_status pkv_seq_slots(const pkv_seq *seq, uint32_t grou
 /** Blocks from a token on that a failed load left unwritten and that must be zeroed, the null block
  *  perhaps among them: in *ids, valid until the next call on the cache. Shared content is not
  *  looked for: ask from the end of the hit on. INVAL: not allocated, tokens no multiple of the
- *  scheduler block. */
+ *  scheduler block; NOMEM. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_zero(pkv_seq *seq, uint64_t tokens, const pkv_block **ids,
                                               uint64_t *n_out);
 
 /* ---- steps ---- */
 
+#define PKV_STEP_KEEP UINT64_MAX
 /** One sequence of a batch. */
 typedef struct pkv_step {
     pkv_seq *seq;
@@ -280,20 +287,22 @@ typedef struct pkv_step {
     uint64_t n_tokens;
     uint64_t computed; /**< PKV_STEP_KEEP, or what pkv_seq_set_computed() gets first */
 } pkv_step;
-#define PKV_STEP_KEEP UINT64_MAX
 
 /** Advances running sequences in order: rollback, append, then allocate all that is not computed.
  *  *done_out: how many were advanced; it ends at the first that is refused (NO_BLOCKS), which keeps
  *  its tokens. Copies and zero-fills of all are in *out. INVAL: a sequence is not allocated, stands
  *  there twice, has nothing to compute, goes back too far, or would grow beyond max_model_len;
- *  nothing is done then. NOMEM: the steps before are done, the failing one keeps its tokens. */
+ *  nothing is done then. NOMEM: nothing is done, or the steps before are done and the failing one
+ *  keeps its tokens: *done_out and pkv_seq_get_info() tell. A step in which a sequence stays inside
+ *  its blocks, units and windows costs one line of memory. O(n) */
 PKV_API PKV_NODISCARD pkv_status pkv_cache_advance(pkv_cache *cache, const pkv_step *steps,
                                                    uint64_t n, uint64_t lookahead,
                                                    pkv_allocate_result *out, uint64_t *done_out);
 /** The copies have run and a new engine step begins: releases the ends of copies, in the order in
  *  which they were told, and then the blocks of deferred closes. */
 PKV_API void pkv_cache_step(pkv_cache *cache);
-/** Drops the keys of blocks, in this order. INVAL: an id beyond the pool; nothing changed. */
+/** Drops the keys of blocks, in this order. INVAL: an id beyond the pool; nothing changed. O(n +
+ *  open sequences) */
 PKV_API PKV_NODISCARD pkv_status pkv_cache_evict(pkv_cache *cache, const pkv_block *blocks,
                                                  uint64_t n);
 /** Forgets all content. AGAIN (no text): blocks are in use. */

@@ -171,6 +171,10 @@ void pkvi_state_remove_skipped(const pkvi_manager *m, pkv_pool *pool, pkvi_table
             t->dirty_from = pkvi_min(t->dirty_from, i - 1);
         }
     }
+    if (t->tail != PKVI_NO_TAIL && t->tail < end) { /* keyed, but never copied: nobody kept it */
+        t->tail = PKVI_NO_TAIL;
+        t->running.produced = 0;
+    }
     pkvi_pool_release(pool, scratch, n);
     t->running.retired = pkvi_max(t->running.retired, end);
 }

@@ -49,6 +49,7 @@ void pkvi_drop_keys(pkv_pool *pool, pkv_block block, bool tell)
         drop_entry(pool, entry, tell);
         *pkvi_link_of(pool, entry) = pool->free_entry;
         pool->free_entry = entry;
+        pool->n_free_entries++;
         entry = next;
     }
 }
@@ -79,6 +80,7 @@ static pkv_status add_secondary(pkv_pool *pool, const pkv_key *key, uint32_t gro
                          "pkv_pool_cache_partial: block %" PRIu32 " has too many keys", block);
     }
     pool->free_entry = *pkvi_link_of(pool, entry);
+    pool->n_free_entries--;
     uint32_t *link = &pool->blocks[block].secondary;
     while (*link != PKVI_NO_ENTRY) {
         link = pkvi_link_of(pool, *link);

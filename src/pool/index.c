@@ -149,6 +149,18 @@ void pkvi_index_add_hashed(pkv_pool *pool, uint32_t entry, uint64_t hash)
     pool->entries[first].prev = entry;
 }
 
+void pkvi_index_put(pkv_pool *pool, uint64_t slot)
+{
+    const uint64_t mask = pool->n_slots - 1;
+    uint64_t at = home_of(slot, mask);
+    while (slot != 0 && pool->slots[at] != 0) {
+        at = (at + 1) & mask;
+    }
+    if (slot != 0) {
+        pool->slots[at] = slot;
+    }
+}
+
 /* Closes the gap at `at`: entries that a probe would no longer reach move back into it. */
 static void shift_back(pkv_pool *pool, uint64_t at)
 {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "base/panic.h"
 #include "base/params.h"
 #include "pool/pool_internal.h"
 
@@ -46,16 +47,6 @@ static pkv_status check_params(const pkv_pool_params *p)
     return PKV_OK;
 }
 
-/* Room for every key, at most two thirds full. */
-static uint64_t slots_for(uint64_t n_entries)
-{
-    uint64_t n = 16;
-    while (n < n_entries + n_entries / 2) {
-        n *= 2;
-    }
-    return n;
-}
-
 static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p, bool by_tokens)
 {
     const size_t n = (size_t)p->n_blocks;
@@ -76,12 +67,7 @@ static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p, bool by_to
     if (!ok || !p->caching) {
         return ok;
     }
-    pool->n_entries = (uint32_t)(p->n_blocks * p->units_per_block);
-    pool->n_slots = slots_for(pool->n_entries);
-    pool->entries = pkvi_arena_get(&pool->arena, pool->n_entries, sizeof *pool->entries);
-    pool->slots = pkvi_arena_get(&pool->arena, (size_t)pool->n_slots, sizeof *pool->slots);
-    pool->links = pkvi_arena_get(&pool->arena, pool->n_entries - n, sizeof *pool->links);
-    ok = pool->entries && pool->slots && (pool->links || pool->n_entries == n);
+    ok = pkvi_entries_create(pool, p->n_blocks * p->units_per_block);
     if (ok && p->sink.event) {
         pool->event_keys =
             pkvi_arena_get(&pool->arena, (size_t)p->max_table + 1, sizeof *pool->event_keys);
@@ -102,14 +88,6 @@ static void link_all(pkv_pool *pool)
         pool->blocks[b].secondary = PKVI_NO_ENTRY;
     }
     pool->n_free = pool->n_blocks - 1;
-    for (uint32_t e = 0; e < pool->n_entries; e++) {
-        pool->entries[e].block = e < n ? e : 0;
-        pool->entries[e].next = pool->entries[e].prev = PKVI_NO_ENTRY;
-    }
-    for (uint32_t e = n; e < pool->n_entries; e++) {
-        pool->links[e - n] = e + 1 < pool->n_entries ? e + 1 : PKVI_NO_ENTRY;
-    }
-    pool->free_entry = pool->n_entries > n ? n : PKVI_NO_ENTRY;
 }
 
 pkv_status pkv_pool_create(const pkv_pool_params *params, pkv_pool **out)
@@ -138,8 +116,7 @@ pkv_status pkvi_pool_create(const pkv_pool_params *params, bool by_tokens, pkv_p
     pool->arena = arena;
     pool->n_blocks = p.n_blocks;
     if (!allocate_arrays(pool, &p, by_tokens)) {
-        arena = pool->arena;
-        pkvi_arena_free(&arena);
+        pkv_pool_destroy(pool);
         return pkvi_fail(PKV_E_NOMEM, "pkv_pool_create: out of memory for %" PRIu64 " blocks",
                          p.n_blocks);
     }
@@ -165,6 +142,7 @@ void pkv_pool_destroy(pkv_pool *pool)
 {
     if (pool) {
         pkvi_runs_destroy(pool->runs);
+        pkvi_entries_destroy(pool);
         pkvi_arena arena = pool->arena; /* the pool lies in it */
         pkvi_arena_free(&arena);
     }
@@ -260,6 +238,11 @@ static void prefetch_keys(const pkv_pool *pool, const pkv_block *ids, uint64_t i
 
 void pkvi_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids)
 {
+#ifndef NDEBUG
+    if (n > pool->n_free) {
+        pkvi_panic("more blocks are taken than were counted");
+    }
+#endif
     uint32_t b = pool->blocks[0].next;
     for (uint64_t i = 0; i < n; i++) {
         pkvi_block *block = &pool->blocks[b];

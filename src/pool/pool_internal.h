@@ -61,7 +61,7 @@ struct pkv_pool {
     uint8_t *watched; /* [n_blocks] on_reuse is due */
 
     pkvi_entry_key *entries; /* [n_entries] */
-    uint32_t n_entries, free_entry;
+    uint32_t n_entries, free_entry, n_free_entries;
     uint32_t *links; /* [n_entries - n_blocks] next secondary key of the block, or next free one */
     uint64_t *slots; /* [n_slots] upper half of the digest, entry + 1; 0: empty */
     uint64_t n_slots, n_keys;
@@ -93,6 +93,14 @@ static inline uint32_t *pkvi_link_of(const pkv_pool *pool, uint32_t secondary)
     return &pool->links[secondary - pool->n_blocks];
 }
 
+/* ---- entries.c ---- */
+
+/* Room for so many keys; false: no memory. */
+bool pkvi_entries_create(pkv_pool *pool, uint64_t n_entries);
+void pkvi_entries_destroy(pkv_pool *pool);
+/* Room for so many more secondary keys; false: no memory, and nothing has changed. */
+bool pkvi_reserve_secondary(pkv_pool *pool, uint32_t n);
+
 /* ---- index.c ---- */
 
 /* Whether that is the entry's key and group. */
@@ -114,6 +122,8 @@ void pkvi_index_prefetch_remove(const pkv_pool *pool, uint32_t entry);
 void pkvi_index_add(pkv_pool *pool, uint32_t entry);
 /* The same of a key whose hash is known. */
 void pkvi_index_add_hashed(pkv_pool *pool, uint32_t entry, uint64_t hash);
+/* Moves a slot of a smaller index into this one; an empty one is passed over. */
+void pkvi_index_put(pkv_pool *pool, uint64_t slot);
 /* Takes an entry out; false: it was not in. */
 bool pkvi_index_remove(pkv_pool *pool, uint32_t entry);
 

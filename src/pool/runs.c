@@ -33,6 +33,21 @@ static uint64_t count_equal(const int32_t *a, const int32_t *b, uint64_t n, uint
 
 static const pkv_key no_tag;
 
+/* The first tag of a unit from `unit` on. */
+static size_t first_tag(const pkvi_content *content, uint64_t unit)
+{
+    size_t low = 0, high = content->n_tags;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (content->tags[middle].unit < unit) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 /* The tag of a unit; *next is where the search in ascending units goes on. */
 static const pkv_key *tag_of(const pkvi_content *content, uint64_t unit, size_t *next)
 {
@@ -249,7 +264,7 @@ static uint64_t add_units(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_conte
 bool pkvi_runs_lead(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_content *content,
                     uint64_t units)
 {
-    size_t next_tag = 0;
+    size_t next_tag = first_tag(content, cursor->units);
     while (cursor->units < units) {
         pkvi_cursor to = *cursor;
         if (step(runs, content, &to, units, &next_tag) > 0) {

@@ -75,6 +75,8 @@ void pkvi_runs_prefetch(const pkvi_runs *runs, pkv_block block);
 
 /* Units that have a block. */
 uint64_t pkvi_runs_n_named(const pkvi_runs *runs);
+/* Cursors that hold a run. */
+uint64_t pkvi_runs_n_cursors(const pkvi_runs *runs);
 /* NULL: sound; else what is broken. is_named: [n_blocks], by the pool's account. */
 const char *pkvi_runs_check(const pkvi_runs *runs, bool (*is_named)(void *ctx, pkv_block block),
                             void *ctx);

@@ -83,3 +83,12 @@ const char *pkvi_runs_check(const pkvi_runs *runs, bool (*is_named)(void *ctx, p
     return n_placed == n_blocks && n_named == runs->n_named ? NULL
                                                             : "keys are missing from the tree";
 }
+
+uint64_t pkvi_runs_n_cursors(const pkvi_runs *runs)
+{
+    uint64_t n = 0;
+    for (uint32_t r = 1; r < runs->n_at; r++) {
+        n += runs->at[r].cursors;
+    }
+    return n;
+}

@@ -14,11 +14,14 @@
 #include "pool/pool_internal.h"
 #include "seq/allocate.h"
 
+/* Of use_cached. */
+enum { USE_AT_FIRST = 2, USE_CONNECTOR_HIT = 3 };
+
 void pkv_allocate_params_init(pkv_allocate_params *params)
 {
     memset(params, 0, sizeof *params);
     params->struct_size = sizeof *params;
-    params->use_cached = 2;
+    params->use_cached = USE_AT_FIRST;
     params->others_scheduled = 1;
 }
 
@@ -34,8 +37,8 @@ static pkv_status check_params(const pkv_seq *seq, const pkv_allocate_params *p,
         p->in_flight_tokens > most || p->reserved_blocks > most || p->encoder_tokens > most) {
         return invalid("new_tokens", p->new_tokens, "a number is beyond 2^31-1");
     }
-    if (p->use_cached > 2) {
-        return invalid("use_cached", p->use_cached, "0, 1 or 2 was expected");
+    if (p->use_cached > USE_CONNECTOR_HIT) {
+        return invalid("use_cached", p->use_cached, "0, 1, 2 or 3 was expected");
     }
     if (seq->live && (use_cached || p->external_tokens > 0)) {
         return invalid("external_tokens", p->external_tokens,
@@ -154,7 +157,8 @@ static bool reserve_all(pkv_seq *seq, uint64_t tokens, const pkvi_slots_wanted *
         zero += c->zero[g].capacity;
     }
     const size_t groups = c->info.n_groups;
-    return pkvi_block_list_reserve(&c->alloc, &c->told_zero, zero) &&
+    return pkvi_reserve_secondary(c->pool, c->info.n_groups) &&
+           pkvi_block_list_reserve(&c->alloc, &c->told_zero, zero) &&
            pkvi_copy_list_reserve(&c->alloc, &c->copies, c->copies.n + groups) &&
            pkvi_block_list_reserve(&c->alloc, &c->pins, c->pins.n + 2 * groups);
 }
@@ -366,7 +370,7 @@ void pkvi_begin_changes(pkv_seq *seq)
         }
     }
     seq->last_step = seq->cache->steps;
-    seq->quiet_until = 0;
+    pkvi_end_quiet(seq);
     seq->shown = PKVI_NEVER_SHOWN;
 }
 
@@ -388,9 +392,11 @@ pkv_status pkvi_allocate(pkv_seq *seq, const pkv_allocate_params *p, pkv_allocat
 {
     pkv_cache *c = seq->cache;
     pkv_hit hit = {0, 0};
-    const bool use_cached = p->use_cached == 2 ? !seq->live : p->use_cached == 1;
+    const bool use_cached = p->use_cached == USE_AT_FIRST ? !seq->live : p->use_cached != 0;
     PKVI_RETURN_IF(check_params(seq, p, use_cached));
-    if (use_cached) {
+    if (p->use_cached == USE_CONNECTOR_HIT) {
+        (void)pkvi_find_connector_hit(seq, &hit);
+    } else if (use_cached) {
         pkvi_find_hit(seq, &hit);
     }
     PKVI_RETURN_IF(check_tokens(seq, p, hit.tokens));

@@ -58,6 +58,10 @@ static pkv_status check_steps(pkv_cache *c, const pkv_step *steps, uint64_t n, u
         }
         if (!seq || seq->cache != c || !is_plain(&steps[i], lookahead)) {
             PKVI_RETURN_IF(check_step(c, &steps[i], i, lookahead));
+            if (!pkvi_reserve_tokens(seq, seq->tokens.n + steps[i].n_tokens)) {
+                return pkvi_fail(PKV_E_NOMEM, "pkv_cache_advance: step %" PRIu64 ": out of memory",
+                                 i);
+            }
         }
         if (seq->mark == c->marks) {
             return pkvi_fail(PKV_E_INVAL, "pkv_cache_advance: step %" PRIu64 ": the sequence twice",

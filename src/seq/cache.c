@@ -244,10 +244,6 @@ static uint64_t longest_table(const pkv_cache *c)
     return most;
 }
 
-/* A block has the key of its end, and those of the ends of prompts and of shared prefixes that its
- * owner saw inside it. */
-enum { MOST_KEYS = 4 };
-
 static pkv_status create_pool(pkv_cache *c, const pkv_cache_params *params)
 {
     pkv_pool_params p;
@@ -258,7 +254,7 @@ static pkv_status create_pool(pkv_cache *c, const pkv_cache_params *params)
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         const uint64_t units = c->managers[g].span / c->info.unit;
         if (c->managers[g].rules->full || c->managers[g].rules->state) {
-            p.units_per_block = pkvi_max(p.units_per_block, pkvi_min(units, MOST_KEYS));
+            p.units_per_block = pkvi_max(p.units_per_block, pkvi_min(units, 2)); /* grows */
         }
     }
     p.lookahead = c->hash_lookahead;
@@ -460,14 +456,11 @@ pkv_status pkv_cache_evict(pkv_cache *cache, const pkv_block *blocks, uint64_t n
     }
     pkvi_cache_check_thread(cache);
     PKVI_RETURN_IF(pkvi_pool_check_ids(cache->pool, "pkv_cache_evict", blocks, n));
-    for (pkv_seq *seq = cache->first; n > 0 && seq; seq = seq->next) {
-        seq->quiet_until = 0; /* the end of a prompt is keyed again by the next step */
-    }
     for (uint64_t i = 0; i < n; i++) {
         PKVI_RETURN_IF(pkv_pool_evict(cache->pool, blocks[i]));
     }
     for (pkv_seq *seq = cache->first; seq; seq = seq->next) {
-        seq->quiet_until = 0; /* the next step keys the end of a prompt anew */
+        pkvi_end_quiet(seq); /* the next step keys the end of a prompt anew */
     }
     return PKV_OK;
 }
@@ -482,6 +475,7 @@ pkv_status pkv_cache_reset(pkv_cache *cache)
 
 void pkv_cache_take_stats(pkv_cache *cache, pkv_cache_stats *out)
 {
+    pkvi_cache_check_thread(cache);
     const uint64_t evicted = pkv_pool_evicted(cache->pool);
     *out = cache->stats;
     out->evicted = evicted - cache->evicted_told;

@@ -138,6 +138,8 @@ void pkvi_remove_skipped(pkv_seq *seq, uint64_t processed);
 /* ---- lookup.c ---- */
 /* Longest hit of a sequence; writes cache->hit. Never fails: open made room. */
 void pkvi_find_hit(pkv_seq *seq, pkv_hit *out);
+/* The hit that a connector is shown; whether it is that of full attention alone. */
+bool pkvi_find_connector_hit(pkv_seq *seq, pkv_hit *out);
 
 /* ---- keying.c ---- */
 pkv_chain pkvi_chain_of(const pkv_seq *seq);
@@ -146,6 +148,10 @@ pkv_chain pkvi_chain_of(const pkv_seq *seq);
 pkv_status pkvi_key_blocks(pkv_seq *seq, uint64_t tokens, uint64_t computed_before);
 /* Tells the blocks of the last hit as stored. */
 void pkvi_report_hit(pkv_seq *seq);
+
+/* ---- quiet.c ---- */
+/* The next step of the sequence is a whole one: something that it looks at has changed. */
+void pkvi_end_quiet(pkv_seq *seq);
 
 /* ---- states.c ---- */
 /* Whether what the block is keyed for is written by the step that is being put together. */
@@ -175,6 +181,8 @@ pkvi_content pkvi_content_of(const pkv_seq *seq);
 bool pkvi_place_content(pkv_seq *seq, uint64_t tokens);
 
 /* ---- seq.c ---- */
+/* Room for so many tokens, what names them, and lookups of so long a prefix; false: no memory. */
+bool pkvi_reserve_tokens(pkv_seq *seq, uint64_t n);
 /* Tokens whose blocks are keyed, over the groups the most. */
 uint64_t pkvi_keyed_tokens(const pkv_seq *seq);
 /* Whether so many tokens can be the computed ones from now on. */

@@ -37,6 +37,13 @@ pkv_status pkv_cache_check(const pkv_cache *cache)
     if (st != PKV_OK) {
         return st;
     }
+    uint64_t n_cursors = 0;
+    for (const pkv_seq *seq = cache->first; cache->by_tokens && seq; seq = seq->next) {
+        n_cursors += seq->cursor.run != 0;
+    }
+    if (cache->by_tokens && pkvi_runs_n_cursors(cache->pool->runs) != n_cursors) {
+        return pkvi_fail(PKV_E_CORRUPT, "pkv_cache_check: places are held by nobody");
+    }
     uint32_t *refs = count_references(cache);
     if (!refs) {
         return pkvi_fail(PKV_E_NOMEM, "pkv_cache_check: out of memory");

@@ -38,7 +38,7 @@ void pkvi_release_tables(pkv_seq *seq)
     }
     pkvi_drop_offers(seq);
     seq->live = seq->forked = false;
-    seq->quiet_until = 0;
+    pkvi_end_quiet(seq);
 }
 
 void pkvi_seq_free(pkv_seq *seq)

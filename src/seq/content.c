@@ -56,6 +56,7 @@ pkv_status pkv_seq_keys(pkv_seq *seq, const pkv_key **keys_out, uint64_t *n_out)
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_keys: seq, keys_out or n_out is NULL");
     }
     const pkv_cache *c = seq->cache;
+    pkvi_cache_check_thread(c);
     if (c->by_tokens) {
         const uint64_t n = pkvi_known_units(seq);
         if (!pkvi_key_list_reserve(&c->alloc, &seq->keys, (size_t)n + 1)) {

@@ -109,7 +109,7 @@ pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out)
     child->last_step = PKVI_NEVER_SHOWN;
     child->shared_prefix = seq->shared_prefix;
     child->live = child->forked = seq->forked = true;
-    seq->quiet_until = 0;
+    pkvi_end_quiet(seq);
     child->waiting = false;
     *out = child;
     return PKV_OK;

@@ -197,26 +197,30 @@ static uint64_t find_apart(pkv_seq *seq, uint64_t limit, uint64_t *least_out)
     return longest;
 }
 
-pkv_status pkv_seq_lookup_for_connector(pkv_seq *seq, pkv_hit *out, bool *diverged_out)
+bool pkvi_find_connector_hit(pkv_seq *seq, pkv_hit *out)
 {
+    const pkv_cache *c = seq->cache;
     uint64_t least;
-    if (!seq || !out || !diverged_out || seq->live) {
-        return pkvi_fail(PKV_E_INVAL, "pkv_seq_lookup_for_connector: %s",
-                         seq && seq->live ? "the sequence is allocated" : "an argument is NULL");
-    }
-    pkv_cache *c = seq->cache;
-    pkvi_cache_check_thread(c);
-    *diverged_out = false;
     const bool full = c->n_lookups > 0 && c->managers[c->lookups[0].groups[0]].rules->full;
     if (c->has_mamba && c->hybrid && full && begin_lookup(seq, out)) {
         const uint64_t longest = find_apart(seq, most_tokens(seq), &least);
         if (longest == c->lookups[0].tokens) {
             out->tokens = longest;
-            *diverged_out = least < longest;
-            return PKV_OK;
+            return least < longest;
         }
     }
     pkvi_find_hit(seq, out);
+    return false;
+}
+
+pkv_status pkv_seq_lookup_for_connector(pkv_seq *seq, pkv_hit *out, bool *diverged_out)
+{
+    if (!seq || !out || !diverged_out || seq->live) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_seq_lookup_for_connector: %s",
+                         seq && seq->live ? "the sequence is allocated" : "an argument is NULL");
+    }
+    pkvi_cache_check_thread(seq->cache);
+    *diverged_out = pkvi_find_connector_hit(seq, out);
     return PKV_OK;
 }
 

@@ -67,10 +67,15 @@ static uint64_t quiet_in_state(const pkv_seq *seq, const pkvi_manager *m, const 
     return quiet_in_window(seq, m, t, pkvi_min(limit, (t->n - scratch) * m->span));
 }
 
+void pkvi_end_quiet(pkv_seq *seq)
+{
+    seq->quiet_until = 0;
+}
+
 void pkvi_note_quiet(pkv_seq *seq)
 {
     const pkv_cache *c = seq->cache;
-    uint64_t limit = pkvi_min(c->info.max_model_len, UINT32_MAX), slots = UINT32_MAX;
+    uint64_t limit = pkvi_min(c->info.max_model_len, UINT32_MAX), slots = PKV_SPEC_LIMIT;
     if (seq->waiting || seq->forked || seq->in_flight > 0 || seq->computed > seq->tokens.n) {
         return;
     }

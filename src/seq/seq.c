@@ -30,8 +30,7 @@ static pkv_status check_tokens(const char *function, const int32_t *tokens, uint
                                 tokens[bad]);
 }
 
-/* Room for so many tokens, their keys, and the lookups of so long a prefix. */
-static bool reserve_tokens(pkv_seq *seq, uint64_t n)
+bool pkvi_reserve_tokens(pkv_seq *seq, uint64_t n)
 {
     pkv_cache *c = seq->cache;
     if (seq->has_tokens && !pkvi_token_list_reserve(&c->alloc, &seq->tokens, (size_t)n)) {
@@ -185,7 +184,7 @@ static pkv_status fill_seq(pkv_seq *seq, const pkv_seq_params *p)
     seq->n_prompt = p->n_tokens;
     PKVI_RETURN_IF(copy_extras(seq, p->extras));
     PKVI_RETURN_IF(copy_text(&seq->arena, p->session, &session));
-    if (!reserve_tokens(seq, p->n_tokens)) {
+    if (!pkvi_reserve_tokens(seq, p->n_tokens)) {
         return no_memory("pkv_seq_open");
     }
     if (p->tokens) {
@@ -253,7 +252,7 @@ static pkv_status check_growth(const char *function, const pkv_seq *seq, uint64_
 
 pkv_status pkvi_append(const char *function, pkv_seq *seq, const int32_t *tokens, uint64_t n)
 {
-    if (!reserve_tokens(seq, seq->tokens.n + n)) {
+    if (!pkvi_reserve_tokens(seq, seq->tokens.n + n)) {
         return no_memory(function);
     }
     if (seq->has_tokens) {
@@ -295,7 +294,7 @@ pkv_status pkv_seq_append_keys(pkv_seq *seq, const pkv_key *keys, uint64_t n)
     if (c->info.caching && n > 0) { /* room was made with the tokens */
         memcpy(seq->keys.at + seq->keys.n, keys, (size_t)n * sizeof *keys);
         seq->keys.n += (size_t)n;
-        seq->quiet_until = 0; /* the next step has something to key */
+        pkvi_end_quiet(seq); /* the next step has something to key */
     }
     return PKV_OK;
 }
@@ -379,11 +378,12 @@ pkv_status pkv_seq_cache(pkv_seq *seq, uint64_t tokens)
             return no_memory("pkv_seq_cache");
         }
     }
-    if (c->info.caching && !pkvi_place_content(seq, tokens)) {
+    if (c->info.caching &&
+        (!pkvi_place_content(seq, tokens) || !pkvi_reserve_secondary(c->pool, c->info.n_groups))) {
         return no_memory("pkv_seq_cache");
     }
     const size_t offers = c->offers.n;
-    seq->quiet_until = 0; /* a state that is keyed now is copied before the next step writes */
+    pkvi_end_quiet(seq); /* a state that is keyed now is copied before the next step writes */
     PKVI_RETURN_IF(pkvi_key_blocks(seq, tokens, seq->computed));
     pkvi_sort_offers(c, offers);
     return PKV_OK;

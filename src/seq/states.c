@@ -78,6 +78,7 @@ void pkvi_drop_offers(pkv_seq *seq)
 
 const pkv_state_offer *pkv_cache_take_offers(pkv_cache *cache, uint64_t *n_out)
 {
+    pkvi_cache_check_thread(cache);
     *n_out = cache->offers.n;
     cache->offers.n = 0; /* the array stays until something is offered again */
     return cache->offers.at;

@@ -272,8 +272,8 @@ static void an_allocate_outside_its_contract_changes_nothing(void **state)
     p = new_tokens(1);
     p.use_cached = 1;
     assert_inval(pkv_seq_allocate(seq, &p, &r), f, "first allocation");
-    p.use_cached = 3;
-    assert_inval(pkv_seq_allocate(seq, &p, &r), f, "use_cached 3");
+    p.use_cached = 4;
+    assert_inval(pkv_seq_allocate(seq, &p, &r), f, "use_cached 4");
     p = new_tokens(UINT64_MAX);
     assert_inval(pkv_seq_allocate(seq, &p, &r), f, "beyond");
     p = new_tokens(1);
