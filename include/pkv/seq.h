@@ -78,7 +78,8 @@ typedef struct pkv_cache_group {
 
 PKV_API void pkv_cache_params_init(pkv_cache_params *params);
 /** INVAL: a field; VALUE, ASSERT, OVERFLOW: a plan that cannot be managed; UNSUPPORTED: a kind of
- *  layer that this version does not manage yet, named, or index TOKENS where it cannot be; NOMEM. */
+ *  layer that this version does not manage yet, named, or index TOKENS where it cannot be; NOMEM.
+ */
 PKV_API PKV_NODISCARD pkv_status pkv_cache_create(const pkv_cache_params *params, pkv_cache **out);
 /** Closes all sequences too. NULL is allowed. */
 PKV_API void pkv_cache_destroy(pkv_cache *cache);
@@ -200,9 +201,9 @@ PKV_API PKV_NODISCARD pkv_status pkv_seq_append_keys(pkv_seq *seq, const pkv_key
  *  holds too are given back. What a window has released does not come back: a sequence that would
  *  need it is better preempted. INVAL: more than computed, or fewer than keyed. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_set_computed(pkv_seq *seq, uint64_t tokens);
-/** Keys the blocks of the first so many tokens, after a delayed load or accepted drafts. A recurrent
- *  state is keyed as that of `tokens`: say what has run when nothing later has. INVAL: not
- *  allocated, more than computed; NOMEM. */
+/** Keys the blocks of the first so many tokens, after a delayed load or accepted drafts. A
+ *  recurrent state is keyed as that of `tokens`: say what has run when nothing later has. INVAL:
+ *  not allocated, more than computed; NOMEM. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_cache(pkv_seq *seq, uint64_t tokens);
 /** Gives all blocks back, keeps the tokens, and waits again. INVAL: it waits already. */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_preempt(pkv_seq *seq);

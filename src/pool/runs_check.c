@@ -30,6 +30,7 @@ static const char *check_unit(const pkvi_runs *runs, uint32_t r, uint32_t at, ui
     }
     do {
         if (b == 0 || b >= runs->n_blocks || runs->places[b].run != r || runs->places[b].at != at ||
+            runs->places[b].next >= runs->n_blocks ||
             runs->places[runs->places[b].next].prev != b || ++*n > runs->n_blocks) {
             return "blocks of one place are not linked";
         }
@@ -55,11 +56,12 @@ static const char *check_run(const pkvi_runs *runs, uint32_t r, uint64_t *n_bloc
     if (bad) {
         return bad;
     }
-    if (run->last_child != 0 && runs->at[run->last_child].parent != r) {
-        return "a run takes another's branch for its own";
-    }
     if (children != run->n_children || run->holders != n + children + run->cursors) {
         return "a run is held by others than it knows";
+    }
+    if (run->last_child >= runs->n_at ||
+        (run->last_child != 0 && runs->at[run->last_child].parent != r)) {
+        return "a run takes another's branch for its own";
     }
     return run->holders > 0 ? NULL : "a run is held by nobody";
 }

@@ -60,7 +60,7 @@ static void without_a_connector_the_same_request_hits_nothing(void **state)
     end_cache(cache);
 }
 
-/* Blocks of 128 tokens and keys of 2: requests of 63 lengths end inside the block that all share. */
+/* Blocks of 128 tokens and keys of 2: prompts of 63 lengths end inside the block that all share. */
 static void a_block_has_a_key_for_every_prompt_that_ended_in_it(void **state)
 {
     (void)state;
