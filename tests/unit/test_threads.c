@@ -19,10 +19,9 @@ typedef struct worker {
 
 static uint64_t next_random(uint64_t *state)
 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
+    (void)__builtin_mul_overflow(*state, UINT64_C(6364136223846793005), state);
+    (void)__builtin_add_overflow(*state, UINT64_C(1442695040888963407), state);
+    return *state >> 33;
 }
 
 /* cmocka's assertions belong to one thread. */
