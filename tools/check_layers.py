@@ -10,7 +10,7 @@ import house
 
 # The module that implements a public header; pkv.h is the umbrella, for users only.
 HEADER_MODULE = {
-    "export": "base", "status": "base", "alloc": "base", "version": "base",
+    "export": "base", "status": "base", "alloc": "base", "version": "base", "pages": "base",
     "spec": "spec", "key": "key", "ring": "ring", "encoder": "encoder",
     "event": "pool", "pool": "pool", "seq": "seq",
     "kv_layout": "plan", "plan": "plan",

@@ -5,6 +5,7 @@
  *  | status.h      | outcomes and error texts                        | 0 |
  *  | alloc.h       | memory hooks                                    | 0 |
  *  | version.h     | version of the library                          | 0 |
+ *  | pages.h       | where rows lie in memory that others own        | 0 |
  *  | spec.h        | what one layer keeps, and how large that is     | 1 |
  *  | key.h         | names of content: chained block keys            | 1 |
  *  | ring.h        | rows of rings inside of blocks                  | 1 |
@@ -33,6 +34,7 @@
 #include <pkv/keys_document.h>
 #include <pkv/kv_layout.h>
 #include <pkv/model.h>
+#include <pkv/pages.h>
 #include <pkv/plan.h>
 #include <pkv/pool.h>
 #include <pkv/ring.h>

@@ -10,6 +10,8 @@
 #define AT(type, field, bytes) _Static_assert(offsetof(type, field) == (bytes), #type "." #field)
 
 #ifdef __LP64__
+SIZE(pkv_plane, 56);
+SIZE(pkv_layer_pages, 32);
 SIZE(pkv_alloc, 24);
 SIZE(pkv_ratio, 8);
 SIZE(pkv_state, 56);
