@@ -29,14 +29,14 @@ CLEAN = {
 }
 
 
-def run(check, extra):
+def run(check, extra, options=()):
     """Exit status and output of a gate on the clean tree plus `extra` files."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in {**CLEAN, **extra}.items():
             path = pathlib.Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        done = subprocess.run([sys.executable, "-B", str(ROOT / "tools" / check), folder],
+        done = subprocess.run([sys.executable, "-B", str(ROOT / "tools" / check), *options, folder],
                               capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
@@ -96,6 +96,24 @@ class Gates(unittest.TestCase):
         self.accepted("check_banned.py",
                       {"src/spec/x.c": '/* printf(x) */ // exit(1)\nconst char *s = "gets(x)";\n',
                        "src/base/panic.c": "void f(void) { abort(); }\n"})
+
+    def test_mutations(self):
+        table = "tests/mutations/mutations.txt"
+        fault = "@ one src/spec/x.c\n# why\n     a;\n-    b;\n+    c;\n"
+
+        def check(faults, source):
+            return run("mutate.py", {table: faults, "src/spec/x.c": source}, ("--check-apply",))
+        self.assertEqual(check(fault, "    a;\n    b;\n"), (0, "mutate: all 1 apply\n"))
+        for faults, source, words in (
+                (fault, "    b;\n    a;\n", "one does not apply"),
+                (fault, "    a;\n    b;\n" * 2, "one does not apply"),
+                (fault.replace("+    c", "+    b"), "    a;\n    b;\n", "changes nothing"),
+                (fault.replace("# why\n", ""), "    a;\n    b;\n", "say why"),
+                (fault.replace("x.c", "y.c"), "    a;\n    b;\n", "one does not apply"),
+                (fault + "\n" + fault, "    a;\n    b;\n", "one stands there twice")):
+            status, output = check(faults, source)
+            self.assertEqual(status, 1, output)
+            self.assertIn(words, output)
 
 
 if __name__ == "__main__":

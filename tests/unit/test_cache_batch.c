@@ -217,6 +217,78 @@ static void missing_arguments_are_refused(void **state)
     end_cache(cache);
 }
 
+/* ---- steps in which little happens ---- */
+
+static void advance(pkv_cache *cache, pkv_step step)
+{
+    pkv_allocate_result result;
+    uint64_t done;
+    pkv_cache_step(cache);
+    assert_ok(pkv_cache_advance(cache, &step, 1, 0, &result, &done));
+    assert_int_equal(done, 1);
+}
+
+static void a_row_shows_what_the_first_token_of_its_step_sees(void **state)
+{
+    (void)state;
+    pkv_cache *cache = window_cache(32, 20, 160);
+    pkv_seq *seq = run_n(cache, 40);
+    for (int32_t position = 40; position < 80; position++) {
+        int32_t row[11];
+        advance(cache, step_of(seq, three, 1));
+        assert_ok(pkv_seq_row(seq, 0, row, COUNT(row), NULL, NULL));
+        for (int32_t block = 0; block <= position / 16; block++) {
+            if ((row[block] != 0) != (block * 16 + 15 > position - 32)) {
+                fail_msg("position %" PRId32 ": block %" PRId32 " is %" PRId32, position, block,
+                         row[block]);
+            }
+        }
+    }
+    end_cache(cache);
+}
+
+/* The block is still there: a step in flight may read it. */
+static void a_rollback_brings_blocks_back_into_view(void **state)
+{
+    (void)state;
+    const pkv_spec layers[] = {windowed(32)};
+    pkv_plan_params params = blocks_for(layers, 1, 20, 160);
+    params.caching = 0;
+    pkv_cache *cache = cache_of(&params);
+    pkv_seq *seq = run_n(cache, 47);
+    int32_t row[11];
+    append(seq, 1, 1);
+    pkv_allocate_params next = new_tokens(1);
+    next.in_flight_tokens = 1;
+    (void)allocate(seq, next);
+    assert_ok(pkv_seq_row(seq, 0, row, COUNT(row), NULL, NULL));
+    assert_int_equal(row[0], 0); /* position 47 sees 16 and what follows */
+    assert_ok(pkv_seq_set_computed(seq, 46));
+    assert_ok(pkv_seq_row(seq, 0, row, COUNT(row), NULL, NULL));
+    assert_int_equal(row[0], 1);
+    end_cache(cache);
+}
+
+static void keys_that_come_late_are_used_by_the_next_step(void **state)
+{
+    (void)state;
+    pkv_cache *cache = keyed_cache(20, 160);
+    const pkv_key keys[] = {{{1}}, {{2}}, {{3}}};
+    pkv_seq_params params = seq_params_of(NULL, 47);
+    params.keys = keys;
+    params.n_keys = 2;
+    pkv_seq *seq;
+    assert_ok(pkv_seq_open(cache, &params, &seq));
+    (void)take(seq, 47);
+    advance(cache, step_of(seq, NULL, 1)); /* the third unit is whole */
+    advance(cache, step_of(seq, NULL, 1));
+    assert_int_equal(keys_in(cache), 2);
+    assert_ok(pkv_seq_append_keys(seq, keys + 2, 1));
+    advance(cache, step_of(seq, NULL, 1));
+    assert_int_equal(keys_in(cache), 3);
+    end_cache(cache);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +303,9 @@ int main(void)
         cmocka_unit_test(a_rollback_that_cannot_be_means_that_nothing_is_done),
         cmocka_unit_test(a_lookahead_that_cannot_be_means_that_nothing_is_done),
         cmocka_unit_test(missing_arguments_are_refused),
+        cmocka_unit_test(a_row_shows_what_the_first_token_of_its_step_sees),
+        cmocka_unit_test(a_rollback_brings_blocks_back_into_view),
+        cmocka_unit_test(keys_that_come_late_are_used_by_the_next_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
