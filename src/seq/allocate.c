@@ -157,7 +157,7 @@ static bool reserve_all(pkv_seq *seq, uint64_t tokens, const pkvi_slots_wanted *
         zero += c->zero[g].capacity;
     }
     const size_t groups = c->info.n_groups;
-    return pkvi_reserve_secondary(c->pool, c->info.n_groups) &&
+    return pkvi_reserve_secondary(c->pool, c->n_inside) &&
            pkvi_block_list_reserve(&c->alloc, &c->told_zero, zero) &&
            pkvi_copy_list_reserve(&c->alloc, &c->copies, c->copies.n + groups) &&
            pkvi_block_list_reserve(&c->alloc, &c->pins, c->pins.n + 2 * groups);

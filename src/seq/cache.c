@@ -254,6 +254,7 @@ static pkv_status create_pool(pkv_cache *c, const pkv_cache_params *params)
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         const uint64_t units = c->managers[g].span / c->info.unit;
         if (c->managers[g].rules->full || c->managers[g].rules->state) {
+            c->n_inside += units > 1;
             p.units_per_block = pkvi_max(p.units_per_block, pkvi_min(units, 2)); /* grows */
         }
     }

@@ -45,6 +45,7 @@ struct pkv_cache {
     bool hybrid;    /* several groups */
     bool any_drop;  /* some group's hits lose a block */
     uint32_t dcp;
+    uint32_t n_inside;                   /* groups that key ends of prompts inside their blocks */
     uint64_t hash_lookahead, unfinished; /* tokens at the end whose content may still change */
     bool draft_content;                  /* some content depends on tokens that come later */
     bool fine;                           /* hits may end inside a block */

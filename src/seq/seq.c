@@ -379,7 +379,7 @@ pkv_status pkv_seq_cache(pkv_seq *seq, uint64_t tokens)
         }
     }
     if (c->info.caching &&
-        (!pkvi_place_content(seq, tokens) || !pkvi_reserve_secondary(c->pool, c->info.n_groups))) {
+        (!pkvi_place_content(seq, tokens) || !pkvi_reserve_secondary(c->pool, c->n_inside))) {
         return no_memory("pkv_seq_cache");
     }
     const size_t offers = c->offers.n;
