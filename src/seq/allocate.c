@@ -385,7 +385,7 @@ void pkvi_move_first(pkv_seq *seq, uint64_t first)
             t->dirty_from = pkvi_min(t->dirty_from, pkvi_min(before, after));
         }
     }
-    seq->first = first;
+    seq->first = (uint32_t)first; /* at most max_model_len */
 }
 
 pkv_status pkvi_allocate(pkv_seq *seq, const pkv_allocate_params *p, pkv_allocate_result *out)
@@ -393,6 +393,7 @@ pkv_status pkvi_allocate(pkv_seq *seq, const pkv_allocate_params *p, pkv_allocat
     pkv_cache *c = seq->cache;
     pkv_hit hit = {0, 0};
     const bool use_cached = p->use_cached == USE_AT_FIRST ? !seq->live : p->use_cached != 0;
+    pkvi_key_due(c);
     PKVI_RETURN_IF(check_params(seq, p, use_cached));
     if (p->use_cached == USE_CONNECTOR_HIT) {
         (void)pkvi_find_connector_hit(seq, &hit);

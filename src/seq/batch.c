@@ -57,6 +57,7 @@ static pkv_status check_steps(pkv_cache *c, const pkv_step *steps, uint64_t n, u
             __builtin_prefetch(steps[i + FETCHED].seq, 1);
         }
         if (!seq || seq->cache != c || !is_plain(&steps[i], lookahead)) {
+            pkvi_key_due(c);
             PKVI_RETURN_IF(check_step(c, &steps[i], i, lookahead));
             if (!pkvi_reserve_tokens(seq, seq->tokens.n + steps[i].n_tokens)) {
                 return pkvi_fail(PKV_E_NOMEM, "pkv_cache_advance: step %" PRIu64 ": out of memory",
@@ -79,6 +80,7 @@ static pkv_status advance(const pkv_step *step, uint64_t lookahead, pkv_allocate
 {
     pkv_seq *seq = step->seq;
     pkv_allocate_params p;
+    pkvi_key_due(seq->cache);
     if (step->computed != PKV_STEP_KEEP) {
         pkvi_roll_back(seq, step->computed);
     }

@@ -339,6 +339,8 @@ static pkv_status choose_index(pkv_cache *c, const pkv_cache_params *p)
                          "full attention, without events or keys that look ahead");
     }
     c->by_tokens = can && p->index != PKV_INDEX_KEYS;
+    c->defers = c->info.caching && !p->sink.event && !c->recurrent && c->unfinished == 0 &&
+                c->hash_lookahead == 0;
     return PKV_OK;
 }
 
@@ -416,6 +418,7 @@ void pkv_cache_destroy(pkv_cache *cache)
     pkvi_copy_list_free(&cache->alloc, &cache->copies);
     pkvi_byte_list_free(&cache->alloc, &cache->mask);
     pkvi_offer_list_free(&cache->alloc, &cache->offers);
+    pkvi_seq_list_free(&cache->alloc, &cache->due);
     pkvi_offer_list_free(&cache->alloc, &cache->last_offers);
     pkv_pool_destroy(cache->pool);
     pkv_hasher_destroy(cache->hasher);
@@ -437,6 +440,7 @@ const pkv_cache_group *pkv_cache_group_at(const pkv_cache *cache, uint32_t group
 
 const pkv_pool *pkv_cache_get_pool(const pkv_cache *cache)
 {
+    pkvi_key_due(cache);
     return cache->pool;
 }
 
@@ -456,6 +460,7 @@ pkv_status pkv_cache_evict(pkv_cache *cache, const pkv_block *blocks, uint64_t n
         return pkvi_fail(PKV_E_INVAL, "pkv_cache_evict: cache or blocks is NULL");
     }
     pkvi_cache_check_thread(cache);
+    pkvi_key_due(cache);
     PKVI_RETURN_IF(pkvi_pool_check_ids(cache->pool, "pkv_cache_evict", blocks, n));
     for (uint64_t i = 0; i < n; i++) {
         PKVI_RETURN_IF(pkv_pool_evict(cache->pool, blocks[i]));
@@ -469,6 +474,7 @@ pkv_status pkv_cache_evict(pkv_cache *cache, const pkv_block *blocks, uint64_t n
 pkv_status pkv_cache_reset(pkv_cache *cache)
 {
     pkvi_cache_check_thread(cache);
+    pkvi_key_due(cache);
     PKVI_RETURN_IF(pkv_pool_reset(cache->pool));
     cache->stats.reset = 1;
     return PKV_OK;

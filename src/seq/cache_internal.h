@@ -20,6 +20,7 @@ PKVI_DEFINE_LIST(pkvi_key_list, pkv_key)
 PKVI_DEFINE_LIST(pkvi_size_list, size_t)
 PKVI_DEFINE_LIST(pkvi_offer_list, pkv_state_offer)
 PKVI_DEFINE_LIST(pkvi_tag_list, pkvi_tag)
+PKVI_DEFINE_LIST(pkvi_seq_list, pkv_seq *)
 
 /* Cacheable groups of one spec, looked up together. */
 typedef struct pkvi_lookup_group {
@@ -45,7 +46,10 @@ struct pkv_cache {
     bool hybrid;    /* several groups */
     bool any_drop;  /* some group's hits lose a block */
     uint32_t dcp;
-    uint32_t n_inside;                   /* groups that key ends of prompts inside their blocks */
+    bool defers;       /* units that a quiet step completes may be keyed later */
+    pkvi_seq_list due; /* sequences with such units, in the order in which they became whole */
+    uint64_t n_open;   /* sequences */
+    uint32_t n_inside; /* groups that key ends of prompts inside their blocks */
     uint64_t hash_lookahead, unfinished; /* tokens at the end whose content may still change */
     bool draft_content;                  /* some content depends on tokens that come later */
     bool fine;                           /* hits may end inside a block */
@@ -90,7 +94,9 @@ struct pkv_seq {
     pkv_cache *cache;
     pkvi_token_list tokens; /* n is the number of tokens even if they are not known */
     uint64_t computed;
-    uint64_t first; /* position that the last step computes first: rows begin there */
+    uint32_t first;  /* position that the last step computes first: rows begin there */
+    uint32_t due_at; /* computed tokens at which a unit is whole and must be keyed; or: */
+#define PKVI_NEVER_DUE UINT32_MAX
     uint32_t quiet_until, quiet_slots;
     uint64_t mark; /* of the last batch that named it */
 
@@ -112,6 +118,7 @@ struct pkv_seq {
     uint64_t last_step; /* of the cache, in which the tables last changed; or: */
 #define PKVI_NEVER_SHOWN UINT64_MAX /* a fork whose rows nobody has seen */
     bool has_lora_id, skip_lookup, report_reused, live, waiting;
+    bool is_due; /* in the cache's list */
     bool forked; /* another sequence holds, or held, what this one computed */
 };
 
@@ -153,6 +160,10 @@ void pkvi_report_hit(pkv_seq *seq);
 /* ---- quiet.c ---- */
 /* The next step of the sequence is a whole one: something that it looks at has changed. */
 void pkvi_end_quiet(pkv_seq *seq);
+/* Keys what quiet steps have left to be keyed. Whoever looks at content, or changes it, calls it
+ * first; then nobody can tell that it was late, so it may be called on a cache that is only read.
+ * What lacks memory stays due. */
+void pkvi_key_due(const pkv_cache *cache);
 
 /* ---- states.c ---- */
 /* Whether what the block is keyed for is written by the step that is being put together. */

@@ -27,6 +27,19 @@ static void forget_table(pkvi_table *t)
     t->running = (pkvi_running){0};
 }
 
+/* It has no memory to be keyed, and will have no blocks. */
+static void forget_due(pkv_seq *seq)
+{
+    pkvi_seq_list *due = &seq->cache->due;
+    size_t kept = 0;
+    for (size_t i = 0; seq->is_due && i < due->n; i++) {
+        due->at[kept] = due->at[i];
+        kept += due->at[i] != seq;
+    }
+    due->n = seq->is_due ? kept : due->n;
+    seq->is_due = false;
+}
+
 void pkvi_release_tables(pkv_seq *seq)
 {
     pkv_cache *c = seq->cache;
@@ -37,6 +50,7 @@ void pkvi_release_tables(pkv_seq *seq)
         forget_table(t);
     }
     pkvi_drop_offers(seq);
+    forget_due(seq);
     seq->live = seq->forked = false;
     pkvi_end_quiet(seq);
 }
@@ -47,6 +61,8 @@ void pkvi_seq_free(pkv_seq *seq)
     if (c->last.seq == seq) {
         c->last.seq = NULL;
     }
+    c->n_open--;
+    forget_due(seq);
     if (seq->prev) {
         seq->prev->next = seq->next;
     } else {
@@ -111,6 +127,7 @@ pkv_status pkv_seq_close(pkv_seq *seq, bool defer)
         return PKV_OK;
     }
     pkvi_cache_check_thread(seq->cache);
+    pkvi_key_due(seq->cache);
     if (defer && seq->live) {
         PKVI_RETURN_IF(defer_tables(seq));
     } else {

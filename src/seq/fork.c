@@ -65,6 +65,7 @@ pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out)
     if (!seq || !out) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_fork: seq or out is NULL");
     }
+    pkvi_key_due(seq->cache);
     if (!seq->live) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_fork: the sequence is not allocated");
     }
@@ -105,7 +106,8 @@ pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out)
     }
     child->ready_keys = seq->ready_keys;
     child->n_prompt = seq->n_prompt;
-    child->computed = child->first = seq->computed;
+    child->computed = seq->computed;
+    child->first = (uint32_t)seq->computed; /* at most max_model_len */
     child->last_step = PKVI_NEVER_SHOWN;
     child->shared_prefix = seq->shared_prefix;
     child->live = child->forked = seq->forked = true;

@@ -220,6 +220,7 @@ pkv_status pkv_seq_lookup_for_connector(pkv_seq *seq, pkv_hit *out, bool *diverg
                          seq && seq->live ? "the sequence is allocated" : "an argument is NULL");
     }
     pkvi_cache_check_thread(seq->cache);
+    pkvi_key_due(seq->cache);
     *diverged_out = pkvi_find_connector_hit(seq, out);
     return PKV_OK;
 }

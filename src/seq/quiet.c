@@ -2,8 +2,14 @@
  *
  * Most steps of a running sequence stay inside a block that is there, complete no unit, and let
  * nothing fall out of a window. How far this goes is worked out once, after a step that did more:
- * up to quiet_until tokens, if the slots with the drafter's fit into quiet_slots. */
+ * up to quiet_until tokens, if the slots with the drafter's fit into quiet_slots.
+ *
+ * One unit may become whole on the way: the sequence is then put on a list, and keyed before
+ * anybody looks. Mostly that is its own next step, which needs a block and is not quiet anyway. */
+#include <string.h>
+
 #include "base/math.h"
+#include "pool/pool_internal.h"
 #include "seq/allocate.h"
 
 /* The last number of tokens, n or more, at which no more units are whole than at n, the last `open`
@@ -72,17 +78,30 @@ void pkvi_end_quiet(pkv_seq *seq)
     seq->quiet_until = 0;
 }
 
+/* The largest number of tokens up to which nothing has to be keyed, or may be keyed later. */
+static uint64_t quiet_in_units(pkv_seq *seq)
+{
+    const pkv_cache *c = seq->cache;
+    const uint64_t unit = c->info.unit, whole = before_next_unit(seq->computed, unit, 0);
+    seq->due_at = PKVI_NEVER_DUE;
+    if (c->defers && !seq->ready_keys) {
+        seq->due_at = (uint32_t)pkvi_min(whole + 1, PKVI_NEVER_DUE);
+        return whole + unit;
+    }
+    return pkvi_min(whole, pkvi_min(before_next_unit(seq->computed, unit, c->unfinished),
+                                    before_next_unit(seq->computed, unit, c->hash_lookahead)));
+}
+
 void pkvi_note_quiet(pkv_seq *seq)
 {
     const pkv_cache *c = seq->cache;
-    uint64_t limit = pkvi_min(c->info.max_model_len, UINT32_MAX), slots = PKV_SPEC_LIMIT;
+    uint64_t limit = pkvi_min(c->info.max_model_len, PKV_SPEC_LIMIT), slots = PKV_SPEC_LIMIT;
     if (seq->waiting || seq->forked || seq->in_flight > 0 || seq->computed > seq->tokens.n) {
         return;
     }
+    seq->due_at = PKVI_NEVER_DUE;
     if (c->info.caching) {
-        limit = pkvi_min(limit, before_next_unit(seq->computed, c->info.unit, 0));
-        limit = pkvi_min(limit, before_next_unit(seq->computed, c->info.unit, c->unfinished));
-        limit = pkvi_min(limit, before_next_unit(seq->computed, c->info.unit, c->hash_lookahead));
+        limit = pkvi_min(limit, quiet_in_units(seq));
     }
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         const pkvi_manager *m = &c->managers[g];
@@ -124,6 +143,34 @@ void pkvi_advance_quietly(const pkv_step *step)
         }
     }
     seq->tokens.n += (size_t)step->n_tokens;
-    seq->first = seq->computed;
+    seq->first = (uint32_t)seq->computed; /* at most quiet_until */
     seq->computed = seq->tokens.n;
+    if (seq->computed >= seq->due_at) {
+        seq->due_at = PKVI_NEVER_DUE;
+        seq->is_due = true;
+        seq->cache->due.at[seq->cache->due.n++] = seq; /* open made room */
+    }
+}
+
+/* False: no memory, and nothing was keyed. */
+static bool key_due(pkv_seq *seq)
+{
+    return pkvi_reserve_content(seq, seq->tokens.n) &&
+           pkvi_extend_content("pkv_cache_advance", seq) == PKV_OK &&
+           pkvi_place_content(seq, seq->computed) &&
+           pkvi_reserve_secondary(seq->cache->pool, seq->cache->n_inside) &&
+           pkvi_key_blocks(seq, seq->computed, seq->computed) == PKV_OK;
+}
+
+void pkvi_key_due(const pkv_cache *cache)
+{
+    pkv_cache *c = (pkv_cache *)(uintptr_t)cache; /* no cache is made const */
+    size_t done = 0;
+    while (done < c->due.n && key_due(c->due.at[done])) {
+        c->due.at[done++]->is_due = false;
+    }
+    if (done > 0) {
+        memmove(c->due.at, c->due.at + done, (c->due.n - done) * sizeof(pkv_seq *));
+        c->due.n -= done;
+    }
 }

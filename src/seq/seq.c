@@ -43,7 +43,7 @@ bool pkvi_reserve_tokens(pkv_seq *seq, uint64_t n)
         return false;
     }
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        const uint64_t blocks = n / c->managers[g].span + 2;
+        const uint64_t blocks = n / c->managers[g].span + 3; /* a quiet step may go one further */
         if (!pkvi_block_list_reserve(&c->alloc, &c->hit[g], (size_t)blocks) ||
             !pkvi_byte_list_reserve(&c->alloc, &c->mask, (size_t)blocks)) {
             return false;
@@ -169,6 +169,7 @@ static void link_seq(pkv_seq *seq)
         seq->next->prev = seq;
     }
     seq->cache->first = seq;
+    seq->cache->n_open++;
 }
 
 static pkv_status fill_seq(pkv_seq *seq, const pkv_seq_params *p)
@@ -212,6 +213,9 @@ pkv_status pkv_seq_open(pkv_cache *cache, const pkv_seq_params *params, pkv_seq 
     pkv_seq_params_init(&p);
     PKVI_RETURN_IF(pkvi_import_params("pkv_seq_open", params, &p, sizeof p));
     PKVI_RETURN_IF(check_open(cache, &p));
+    if (!pkvi_seq_list_reserve(&cache->alloc, &cache->due, (size_t)cache->n_open + 1)) {
+        return no_memory("pkv_seq_open");
+    }
     PKVI_RETURN_IF(new_seq(cache, &seq));
     link_seq(seq);
     const pkv_status st = fill_seq(seq, &p);
@@ -231,6 +235,7 @@ pkv_status pkv_seq_lookup(pkv_seq *seq, pkv_hit *out)
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_lookup: seq or out is NULL");
     }
     pkvi_cache_check_thread(seq->cache);
+    pkvi_key_due(seq->cache);
     if (seq->live) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_lookup: the sequence is allocated");
     }
@@ -359,6 +364,7 @@ pkv_status pkv_seq_set_computed(pkv_seq *seq, uint64_t tokens)
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_set_computed: seq is NULL");
     }
     pkvi_cache_check_thread(seq->cache);
+    pkvi_key_due(seq->cache);
     PKVI_RETURN_IF(pkvi_check_rollback("pkv_seq_set_computed", seq, tokens));
     pkvi_roll_back(seq, tokens);
     return PKV_OK;
@@ -373,6 +379,7 @@ pkv_status pkv_seq_cache(pkv_seq *seq, uint64_t tokens)
     }
     pkv_cache *c = seq->cache;
     pkvi_cache_check_thread(c);
+    pkvi_key_due(c);
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         if (c->managers[g].rules->state && !pkvi_reserve_states(seq, g, seq->tables[g].n)) {
             return no_memory("pkv_seq_cache");
@@ -395,9 +402,11 @@ pkv_status pkv_seq_preempt(pkv_seq *seq)
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_preempt: the sequence is not allocated");
     }
     pkvi_cache_check_thread(seq->cache);
+    pkvi_key_due(seq->cache);
     pkvi_release_tables(seq);
     seq->waiting = true;
-    seq->computed = seq->first = 0;
+    seq->computed = 0;
+    seq->first = 0;
     seq->n_preemptions++;
     return PKV_OK;
 }

@@ -1,0 +1,151 @@
+/* test_cache_due.c  Units that quiet steps complete: keyed late, and nobody can tell. */
+#include "seq_fixture.h"
+
+#include "countdown.h"
+
+/* One step of several sequences, a token each: the next number of counting(). */
+static void step_all(pkv_cache *cache, pkv_seq **seqs, uint64_t n)
+{
+    int32_t tokens[4];
+    pkv_step steps[4];
+    pkv_allocate_result result;
+    uint64_t done;
+    for (uint64_t i = 0; i < n; i++) {
+        tokens[i] = counting()[info_of(seqs[i]).n_tokens];
+        steps[i] = (pkv_step){seqs[i], &tokens[i], 1, PKV_STEP_KEEP};
+    }
+    assert_ok(pkv_cache_advance(cache, steps, n, 0, &result, &done));
+    assert_int_equal(done, n);
+    pkv_cache_step(cache);
+}
+
+static void step_one(pkv_cache *cache, pkv_seq *seq)
+{
+    step_all(cache, &seq, 1);
+}
+
+static pkv_seq *run_apart(pkv_cache *cache, uint64_t n)
+{
+    pkv_seq *seq;
+    pkv_seq_params params = seq_params_of(counting(), n);
+    params.skip_lookup = 1;
+    assert_ok(pkv_seq_open(cache, &params, &seq));
+    (void)take(seq, n);
+    return seq;
+}
+
+static void what_a_quiet_step_completes_is_found(void **state)
+{
+    for (uint32_t index = PKV_INDEX_TOKENS; index <= PKV_INDEX_KEYS; index++) {
+        (void)state;
+        pkv_cache *cache = indexed_cache(20, 160, index);
+        pkv_seq *seq = run_n(cache, 30);
+        step_one(cache, seq);
+        step_one(cache, seq); /* 32 tokens: the second unit is whole */
+        assert_int_equal(resend(cache, 33), 32);
+        assert_int_equal(info_of(seq).keyed, 32);
+        end_cache(cache);
+    }
+}
+
+static void equal_content_is_found_in_the_order_in_which_it_became_whole(void **state)
+{
+    for (uint32_t index = PKV_INDEX_TOKENS; index <= PKV_INDEX_KEYS; index++) {
+        (void)state;
+        pkv_cache *cache = indexed_cache(20, 160, index);
+        pkv_seq *first = run_apart(cache, 31), *second = run_apart(cache, 31);
+        assert_table(first, 0, "1 2");
+        assert_table(second, 0, "3 4");
+        step_all(cache, (pkv_seq *[]){second, first}, 2); /* both complete their second unit */
+        pkv_seq *third = open_n(cache, 33);
+        assert_int_equal(lookup(third), 32);
+        assert_hit(cache, 0, "1 4"); /* first was keyed first by its prompt, second by its step */
+        end_cache(cache);
+    }
+}
+
+static void a_block_that_is_due_goes_to_the_back_of_the_list(void **state)
+{
+    (void)state;
+    pkv_cache *cache = full_cache(6, 80);
+    pkv_seq *seq = run_n(cache, 31);
+    step_one(cache, seq);
+    close_seq(seq); /* blocks 1 and 2 hold 32 keyed tokens: last block first, both to the back */
+    assert_free_list(cache, "3..5 2 1");
+    end_cache(cache);
+}
+
+static void an_eviction_drops_what_was_due(void **state)
+{
+    (void)state;
+    pkv_cache *cache = full_cache(6, 80);
+    pkv_seq *seq = run_n(cache, 31);
+    step_one(cache, seq);
+    const pkv_block second = 2;
+    assert_ok(pkv_cache_evict(cache, &second, 1));
+    assert_int_equal(resend(cache, 33), 16);
+    assert_int_equal(info_of(seq).keyed, 32); /* it was, and is not keyed again */
+    end_cache(cache);
+}
+
+static void who_listens_to_events_hears_of_a_unit_in_the_step_that_completes_it(void **state)
+{
+    (void)state;
+    event_log log = {0};
+    const pkv_spec layers[] = {full()};
+    const pkv_plan_params params = blocks_for(layers, 1, 20, 160);
+    pkv_cache *cache = watched_cache(&params, 0, &log);
+    pkv_seq *seq = run_n(cache, 31);
+    const size_t before = log.n;
+    step_one(cache, seq);
+    assert_int_equal(log.n, before + 1);
+    assert_stored(&log, before, 0, 1, 16, 16);
+    end_cache(cache);
+}
+
+/* Its second unit branches off that of another request, which takes memory. */
+static void without_memory_a_unit_stays_due(void **state)
+{
+    (void)state;
+    countdown memory = {.left = UINT64_MAX};
+    const pkv_alloc hooks = {&memory, counted_alloc, counted_free};
+    const pkv_spec layers[] = {full()};
+    const pkv_plan_params plan_params = blocks_for(layers, 1, 20, 160);
+    pkv_plan *plan = plan_of(&plan_params);
+    pkv_cache_params params = cache_params_of(plan, NULL);
+    pkv_cache *cache;
+    params.alloc = &hooks;
+    assert_ok(pkv_cache_create(&params, &cache));
+    pkv_plan_destroy(plan);
+    close_seq(run_n(cache, 48));
+    pkv_seq *seq = run_tokens(cache, diverging(20), 31);
+    pkv_seq *other = open_tokens(cache, diverging(20), 33);
+    const int32_t token = diverging(20)[31];
+    const pkv_step step = {seq, &token, 1, PKV_STEP_KEEP};
+    pkv_allocate_result result;
+    uint64_t done;
+    assert_ok(pkv_cache_advance(cache, &step, 1, 0, &result, &done));
+    memory.left = 0;
+    assert_int_equal(lookup(other), 16);
+    memory.left = UINT64_MAX;
+    assert_int_equal(lookup(other), 32);
+    memory.left = 0;
+    assert_int_equal(lookup(other), 32);
+    memory.left = UINT64_MAX;
+    assert_sound(cache);
+    pkv_cache_destroy(cache);
+    assert_int_equal(memory.held, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_quiet_step_completes_is_found),
+        cmocka_unit_test(equal_content_is_found_in_the_order_in_which_it_became_whole),
+        cmocka_unit_test(a_block_that_is_due_goes_to_the_back_of_the_list),
+        cmocka_unit_test(an_eviction_drops_what_was_due),
+        cmocka_unit_test(who_listens_to_events_hears_of_a_unit_in_the_step_that_completes_it),
+        cmocka_unit_test(without_memory_a_unit_stays_due),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
