@@ -103,7 +103,8 @@ static void who_listens_to_events_hears_of_a_unit_in_the_step_that_completes_it(
     end_cache(cache);
 }
 
-/* Its second unit branches off that of another request, which takes memory. */
+/* The second unit of `seq` branches off that of another request, which takes memory; that of `easy`,
+ * which is due before it, only goes on. */
 static void without_memory_a_unit_stays_due(void **state)
 {
     (void)state;
@@ -118,15 +119,17 @@ static void without_memory_a_unit_stays_due(void **state)
     assert_ok(pkv_cache_create(&params, &cache));
     pkv_plan_destroy(plan);
     close_seq(run_n(cache, 48));
+    pkv_seq *easy = run_tokens(cache, diverging(5), 31);
     pkv_seq *seq = run_tokens(cache, diverging(20), 31);
     pkv_seq *other = open_tokens(cache, diverging(20), 33);
-    const int32_t token = diverging(20)[31];
-    const pkv_step step = {seq, &token, 1, PKV_STEP_KEEP};
+    const int32_t token = diverging(20)[31]; /* of both */
+    const pkv_step steps[] = {{easy, &token, 1, PKV_STEP_KEEP}, {seq, &token, 1, PKV_STEP_KEEP}};
     pkv_allocate_result result;
     uint64_t done;
-    assert_ok(pkv_cache_advance(cache, &step, 1, 0, &result, &done));
+    assert_ok(pkv_cache_advance(cache, steps, 2, 0, &result, &done));
     memory.left = 0;
     assert_int_equal(lookup(other), 16);
+    assert_int_equal(info_of(easy).keyed, 32);
     memory.left = UINT64_MAX;
     assert_int_equal(lookup(other), 32);
     memory.left = 0;
