@@ -82,135 +82,12 @@ bool pkvi_may_write(const pkv_seq *seq, pkv_block block)
     return refs <= 1 && pkv_pool_block_tokens(c->pool, block) <= seq->computed;
 }
 
-/* The entry of a table that the next token will be written into, if it must not be; or
- * PKVI_NO_TAIL. Only a fork shares a block that is not full. */
-static size_t shared_tail(const pkv_seq *seq, uint32_t g)
-{
-    const pkvi_table *t = &seq->tables[g];
-    const uint64_t span = seq->cache->managers[g].span, at = seq->computed / span;
-    if (!seq->forked || seq->computed % span == 0 || at >= t->n) {
-        return PKVI_NO_TAIL;
-    }
-    return pkvi_may_write(seq, t->ids[at]) ? PKVI_NO_TAIL : (size_t)at;
-}
-
 /* The copy of a tail is told, and its ends stay until it has run. */
 static void tell_copy(pkv_cache *c, const pkvi_table *t)
 {
     c->copies.at[c->copies.n++] = (pkv_block_copy){t->copy_src, t->copy_dst};
     c->pins.at[c->pins.n++] = t->copy_src;
     c->pins.at[c->pins.n++] = t->copy_dst;
-}
-
-/* ---- room ---- */
-
-/* Tokens that need a slot in a group. */
-static uint64_t tokens_of(const pkv_seq *seq, uint32_t g, uint64_t tokens, uint64_t encoder)
-{
-    const pkvi_manager *m = &seq->cache->managers[g];
-    if (m->rules->encoder) {
-        return m->spec.kind == PKV_KIND_CROSS ? encoder : 0;
-    }
-    return tokens + m->spare;
-}
-
-static bool reserve_group(pkv_seq *seq, uint32_t g, uint64_t tokens, bool hit_inside)
-{
-    pkv_cache *c = seq->cache;
-    pkvi_table *t = &seq->tables[g];
-    const uint64_t scratch = c->managers[g].spec.num_speculative_blocks;
-    const uint64_t blocks =
-        pkvi_max(pkvi_ceil_div(tokens, c->managers[g].span) + scratch, t->n) + 1;
-    void *ids = pkvi_array_grown(&c->alloc, t->ids, &t->capacity, (size_t)blocks, sizeof *t->ids);
-    if (!ids) {
-        return false;
-    }
-    t->ids = ids;
-    const size_t added = (size_t)blocks - t->n + 1;
-    if (c->managers[g].rules->state && !pkvi_reserve_states(seq, g, (size_t)blocks)) {
-        return false;
-    }
-    if (!c->managers[g].rules->state) {
-        t->tail = shared_tail(seq, g);
-    }
-    if (t->tail != PKVI_NO_TAIL || hit_inside) {
-        void *fresh =
-            pkvi_array_grown(&c->alloc, t->fresh, &t->fresh_capacity, added, sizeof *t->fresh);
-        if (!fresh) {
-            return false;
-        }
-        t->fresh = fresh;
-    }
-    return pkvi_block_list_reserve(&c->alloc, &c->zero[g], c->zero[g].n + added) &&
-           pkvi_block_list_reserve(&c->alloc, &c->scratch, (size_t)blocks);
-}
-
-static bool reserve_all(pkv_seq *seq, uint64_t tokens, const pkvi_slots_wanted *r)
-{
-    pkv_cache *c = seq->cache;
-    size_t zero = c->told_zero.n;
-    for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        const bool hit_inside = r->use_cached && r->local % c->managers[g].span != 0;
-        if (!reserve_group(seq, g, tokens_of(seq, g, tokens, r->encoder), hit_inside)) {
-            return false;
-        }
-        zero += c->zero[g].capacity;
-    }
-    const size_t groups = c->info.n_groups;
-    return pkvi_reserve_secondary(c->pool, c->n_inside) &&
-           pkvi_block_list_reserve(&c->alloc, &c->told_zero, zero) &&
-           pkvi_copy_list_reserve(&c->alloc, &c->copies, c->copies.n + groups) &&
-           pkvi_block_list_reserve(&c->alloc, &c->pins, c->pins.n + 2 * groups);
-}
-
-/* ---- counting ---- */
-
-static pkvi_need need_of(const pkv_seq *seq, uint32_t g, const pkvi_slots_wanted *r,
-                         uint64_t tokens, bool admission)
-{
-    const pkv_cache *c = seq->cache;
-    const uint64_t resumed = pkvi_max(seq->n_prompt, seq->tokens.n - 1);
-    return (pkvi_need){.tokens = tokens_of(seq, g, tokens, r->encoder),
-                       .main = pkvi_min(r->main, tokens),
-                       .prefill_end = c->retention == 0 ? resumed : 0,
-                       .total = r->total,
-                       .local = r->local,
-                       .hit = r->use_cached ? c->hit[g].at : NULL,
-                       .n_hit = r->use_cached ? c->hit[g].n : 0,
-                       .admission = admission};
-}
-
-/* Blocks that are asked for over all groups. What one group lends, counting less than nothing,
- * helps the rule but not the list: where it would not do, the larger number is the answer. The
- * gate takes nothing, so there the rule alone counts. */
-static uint64_t count_needed(pkv_seq *seq, const pkvi_slots_wanted *r, uint64_t tokens,
-                             bool admission, uint64_t left_for_others)
-{
-    const pkv_cache *c = seq->cache;
-    int64_t rule = 0, taken = 0;
-    for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        const pkvi_manager *m = &c->managers[g];
-        pkvi_table *t = &seq->tables[g];
-        const pkvi_need in = need_of(seq, g, r, tokens, admission);
-        if (m->rules->state && in.n_hit > 0 &&
-            pkvi_keyed_in_this_step(c, g, in.hit[in.n_hit - 1])) {
-            rule += (int64_t)c->info.n_blocks + 1; /* not in this step */
-            taken += (int64_t)c->info.n_blocks + 1;
-            continue;
-        }
-        int64_t n = pkvi_manager_need(m, c->pool, t, &in);
-        n += !m->rules->state && t->tail != PKVI_NO_TAIL;
-        if (m->rules->state && !admission) {
-            pkvi_state_plan_checkpoint(m, c->pool, t, &in);
-        }
-        rule += n;
-        taken += n > 0 ? n : 0;
-        taken += m->rules->state && r->total > r->local; /* the rule leaves out where a load ends */
-    }
-    rule += (int64_t)left_for_others;
-    const uint64_t asked = rule > 0 ? (uint64_t)rule : 0;
-    const bool lacking = !admission && (uint64_t)taken > pkv_pool_free_count(c->pool);
-    return lacking ? pkvi_max(asked, (uint64_t)taken) : asked;
 }
 
 /* ---- the change ---- */
@@ -247,12 +124,12 @@ static void adopt(pkv_seq *seq, const pkv_allocate_params *p, const pkvi_slots_w
         return;
     }
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        const pkvi_need in = need_of(seq, g, r, 0, false);
+        const pkvi_need in = pkvi_need_of(seq, g, r, 0, false);
         pkvi_manager_adopt(&c->managers[g], c->pool, &seq->tables[g], &in);
     }
     for (uint32_t g = 0; p->external_tokens > 0 && g < c->info.n_groups; g++) {
         pkvi_table *t = &seq->tables[g];
-        const pkvi_need in = need_of(seq, g, r, 0, false);
+        const pkvi_need in = pkvi_need_of(seq, g, r, 0, false);
         const uint64_t n = pkvi_manager_add_external(&c->managers[g], c->pool, t, &in);
         if (!skips_zero(p, g)) {
             note_zero(c, g, t->ids + t->n - n, n);
@@ -267,7 +144,7 @@ static void grow(pkv_seq *seq, uint64_t tokens, uint64_t main, uint64_t encoder)
         pkvi_table *t = &seq->tables[g];
         const bool state = c->managers[g].rules->state;
         pkvi_manager_grow(&c->managers[g], c->pool, t,
-                          state ? main : tokens_of(seq, g, tokens, encoder));
+                          state ? main : pkvi_slots_of(seq, g, tokens, encoder));
         if (t->copy_dst != 0) {
             tell_copy(c, t);
         }
@@ -326,20 +203,20 @@ static pkv_status allocate(pkv_seq *seq, const pkv_allocate_params *p, const pkv
     const uint64_t most = c->info.max_model_len, free = pkv_pool_free_count(c->pool);
     const uint64_t watermark = p->others_scheduled && seq->waiting ? c->watermark : 0;
     const uint64_t slots = pkvi_min(r->main + p->lookahead, most);
-    if (!reserve_all(seq, pkvi_max(slots, seq->tokens.n), r) ||
+    if (!pkvi_reserve_slots(seq, pkvi_max(slots, seq->tokens.n), r) ||
         (c->info.caching && !p->delay_caching && !pkvi_place_content(seq, r->main))) {
         return pkvi_fail(PKV_E_NOMEM, "pkv_seq_allocate: out of memory for tables");
     }
     if (p->full_sequence_must_fit) {
         pkvi_slots_wanted all = *r;
         all.main = pkvi_min(seq->tokens.n, most);
-        const uint64_t whole = count_needed(seq, &all, all.main, true, watermark);
+        const uint64_t whole = pkvi_count_needed(seq, &all, all.main, true, watermark);
         if (whole > free) {
             return refuse(c, whole, out);
         }
     }
     pkvi_remove_skipped(seq, r->total > p->in_flight_tokens ? r->total - p->in_flight_tokens : 0);
-    const uint64_t needed = count_needed(seq, r, slots, false, watermark + p->reserved_blocks);
+    const uint64_t needed = pkvi_count_needed(seq, r, slots, false, watermark + p->reserved_blocks);
     if (needed > pkv_pool_free_count(c->pool)) {
         return refuse(c, needed, out);
     }

@@ -17,6 +17,22 @@ typedef struct pkvi_slots_wanted {
 void pkvi_begin_result(pkv_cache *cache);
 void pkvi_end_result(const pkv_cache *cache, pkv_allocate_result *out);
 
+/* ---- room.c ---- */
+
+/* Tokens that need a slot in a group. */
+uint64_t pkvi_slots_of(const pkv_seq *seq, uint32_t group, uint64_t tokens, uint64_t encoder);
+/* Room for so many tokens in every list that an allocate may write; settles which tails have to be
+ * copied since a fork shares them. False: no memory. */
+bool pkvi_reserve_slots(pkv_seq *seq, uint64_t tokens, const pkvi_slots_wanted *wanted);
+/* What is asked for in a group. */
+pkvi_need pkvi_need_of(const pkv_seq *seq, uint32_t group, const pkvi_slots_wanted *wanted,
+                       uint64_t tokens, bool admission);
+/* Blocks that are asked for over all groups. What one group lends, counting less than nothing,
+ * helps the rule but not the list: where it would not do, the larger number is the answer. The
+ * gate takes nothing, so there the rule alone counts. */
+uint64_t pkvi_count_needed(pkv_seq *seq, const pkvi_slots_wanted *wanted, uint64_t tokens,
+                           bool admission, uint64_t left_for_others);
+
 /* ---- quiet.c ---- */
 
 /* Works out how far the next steps are quiet, after one that was not. */

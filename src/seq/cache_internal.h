@@ -129,6 +129,13 @@ struct pkv_seq {
 void pkvi_cache_check_thread(const pkv_cache *cache);
 #endif
 
+/* ---- groups.c ---- */
+/* Whether a cache can follow the plan; and, once its groups are there, whether with prefixes. */
+pkv_status pkvi_check_plan(const pkv_plan *plan);
+pkv_status pkvi_check_caching(pkv_cache *cache, const pkv_plan *plan);
+/* Managers and lookup groups. */
+pkv_status pkvi_init_groups(pkv_cache *cache, const pkv_plan *plan);
+
 /* ---- allocate.c ---- */
 /* Whether tokens beyond the computed ones may be written into a block of the sequence: after a fork
  * not if somebody else holds it (the ends of pending copies not counted), or if a key names more of

@@ -103,8 +103,8 @@ static void who_listens_to_events_hears_of_a_unit_in_the_step_that_completes_it(
     end_cache(cache);
 }
 
-/* The second unit of `seq` branches off that of another request, which takes memory; that of `easy`,
- * which is due before it, only goes on. */
+/* The second unit of `seq` branches off that of another request, which takes memory; that of
+ * `easy`, which is due before it, only goes on. */
 static void without_memory_a_unit_stays_due(void **state)
 {
     (void)state;
