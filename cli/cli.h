@@ -80,6 +80,7 @@ json_t *cli_unit_extras(const pkv_extras *extras, uint64_t start, uint64_t end, 
 
 int cmd_bench(int argc, char **argv);
 int cmd_keys(int argc, char **argv);
+int cmd_layout(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_shell(int argc, char **argv);
 

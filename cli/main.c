@@ -10,6 +10,7 @@ static const struct {
 } commands[] = {
     {"bench", cmd_bench, "what blocks, hits and steps cost, beside what this machine can do"},
     {"keys", cmd_keys, "the chain of block keys of token ids"},
+    {"layout", cmd_layout, "what the tensors of an engine are, and where every row lies"},
     {"plan", cmd_plan, "what the KV cache of a model looks like, and what fits in a budget"},
     {"shell", cmd_shell, "a cache that is told what happens, one JSON object a line"},
 };

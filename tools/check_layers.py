@@ -13,12 +13,13 @@ HEADER_MODULE = {
     "export": "base", "status": "base", "alloc": "base", "version": "base", "pages": "base",
     "spec": "spec", "key": "key", "ring": "ring", "encoder": "encoder",
     "event": "pool", "pool": "pool", "seq": "seq",
-    "kv_layout": "plan", "plan": "plan",
+    "kv_layout": "plan", "plan": "plan", "format": "format",
     "model": "model", "document": "model", "keys_document": "model",
 }
 # A module of the same level that may be used. A new edge is a change to be reviewed.
 EDGES = {
     ("model", "plan"),   # documents are read into plan parameters
+    ("format", "plan"),  # hints name layouts as plans do
     ("seq", "manager"),  # a cache drives the managers of its groups
 }
 

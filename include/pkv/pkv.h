@@ -12,6 +12,7 @@
  *  | encoder.h     | which encoder outputs are kept                  | 1 |
  *  | kv_layout.h   | order of the cache's axes, strides, views       | 2 |
  *  | plan.h        | layers into groups, memory into blocks          | 2 |
+ *  | format.h      | engine tensors: formats and where rows lie      | 2 |
  *  | event.h       | what was stored and removed                     | 2 |
  *  | pool.h        | reference-counted blocks, found by key          | 2 |
  *  | seq.h         | the cache at run time: sequences and steps      | 4 |
@@ -30,6 +31,7 @@
 #include <pkv/document.h>
 #include <pkv/encoder.h>
 #include <pkv/event.h>
+#include <pkv/format.h>
 #include <pkv/key.h>
 #include <pkv/keys_document.h>
 #include <pkv/kv_layout.h>

@@ -61,7 +61,9 @@ typedef enum pkv_dtype {
     PKV_DTYPE_FLOAT8_E5M2 = 12,
     PKV_DTYPE_FLOAT8_E4M3FNUZ = 13,
     PKV_DTYPE_UINT64 = 14,
-    PKV_N_DTYPES = 15
+    PKV_DTYPE_UINT16 = 15,
+    PKV_DTYPE_FLOAT8_E5M2FNUZ = 16,
+    PKV_N_DTYPES = 17
 } pkv_dtype;
 
 /** Quantisation of the stored content. 0..14 are vLLM's numbers; its CUSTOM clashes with 12 there

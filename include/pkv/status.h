@@ -25,7 +25,8 @@ typedef enum pkv_status {
     PKV_E_UNSUPPORTED = -10, /**< known, but not offered here */
     PKV_E_VALUE = -11,       /**< a configuration that cannot work */
     PKV_E_ASSERT = -12,      /**< specs break a shape contract */
-    PKV_E_NOTIMPL = -13      /**< no way to combine these specs */
+    PKV_E_NOTIMPL = -13,     /**< no way to combine these specs */
+    PKV_E_AMBIGUOUS = -14    /**< more than one answer is right; the caller must decide */
 } pkv_status;
 
 /** Name of a status, "PKV_E_INVAL"; "PKV_E_UNKNOWN" for any other number. Static. @threads any */

@@ -37,6 +37,7 @@ const char *pkv_status_name(pkv_status status)
     case PKV_E_VALUE: return "PKV_E_VALUE";
     case PKV_E_ASSERT: return "PKV_E_ASSERT";
     case PKV_E_NOTIMPL: return "PKV_E_NOTIMPL";
+    case PKV_E_AMBIGUOUS: return "PKV_E_AMBIGUOUS";
     }
     return "PKV_E_UNKNOWN";
 }

@@ -23,6 +23,8 @@ static const struct {
     [PKV_DTYPE_FLOAT8_E5M2] = {"float8_e5m2", 1},
     [PKV_DTYPE_FLOAT8_E4M3FNUZ] = {"float8_e4m3fnuz", 1},
     [PKV_DTYPE_UINT64] = {"uint64", 8},
+    [PKV_DTYPE_UINT16] = {"uint16", 2},
+    [PKV_DTYPE_FLOAT8_E5M2FNUZ] = {"float8_e5m2fnuz", 1},
 };
 
 const char *pkv_dtype_name(uint32_t dtype)

@@ -1,0 +1,106 @@
+/* recover.c  The order of a tensor's axes in memory, as far as an engine may have written it.
+ *
+ * Axes are sorted by stride, which undoes the permutation of a logical view. The stride of an axis
+ * of size 1 says nothing and is replaced by the one that its place would give it, with one
+ * exception: ones_exchange(). */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "format/read.h"
+
+bool pkvi_wants_hnd(const pkvi_reader *r)
+{
+    switch (r->p.hints.layout) {
+    case PKV_LAYOUT_AUTO: return r->p.on_cpu != 0;
+    case PKV_LAYOUT_LBHNC:
+    case PKV_LAYOUT_BLHNC: return true;
+    default: return r->seed && r->p.on_cpu != 0;
+    }
+}
+
+bool pkvi_told_hnd(const pkvi_reader *r)
+{
+    const uint32_t layout = r->p.hints.layout;
+    return layout == PKV_LAYOUT_AUTO || layout == PKV_LAYOUT_LBHNC || layout == PKV_LAYOUT_BLHNC;
+}
+
+bool pkvi_wants_view(const pkvi_reader *r)
+{
+    return r->p.hints.layout == PKV_LAYOUT_LHBNC || r->p.hints.layout == PKV_LAYOUT_BHLNC;
+}
+
+pkv_status pkvi_ambiguous(const pkvi_reader *r, uint32_t entry, const char *decides,
+                          const char *first, const char *second)
+{
+    pkv_refusal *refusal = r->refusal;
+    refusal->n_readings = 2;
+    (void)snprintf(refusal->readings[0], sizeof refusal->readings[0], "%s", first);
+    (void)snprintf(refusal->readings[1], sizeof refusal->readings[1], "%s", second);
+    return pkvi_fail(PKV_E_AMBIGUOUS,
+                     "pkv_reading_create: layers[%u]: two readings: %s; or %s; needed: hint %s",
+                     entry, first, second, decides);
+}
+
+bool pkvi_exchanged(const pkv_view *view)
+{
+    const uint32_t i = view->rank - 3;
+    return (view->rank == 4 || view->rank == 5) && view->shape[i] > 1 && view->shape[i + 1] > 1 &&
+           view->strides[i] < view->strides[i + 1];
+}
+
+/* A stride of an axis of size 1 that has the place of the exchanged order, where the layout wants
+ * that order: [NB, 1, BS, CS] of one head as vLLM's NHD pages are shown. */
+static bool ones_exchange(const pkv_view *given, bool hnd, pkv_view *sorted)
+{
+    static const uint8_t orders[2][PKV_MAX_AXES] = {{0, 2, 1, 3}, {0, 1, 3, 2, 4}};
+    if ((given->rank != 4 || hnd) && (given->rank != 5 || !hnd)) {
+        return false;
+    }
+    const uint32_t i = given->rank - 3;
+    if (given->shape[i] != 1 && given->shape[i + 1] != 1) {
+        return false;
+    }
+    *sorted = pkvi_view_permuted(given, orders[given->rank - 4]);
+    const bool ordered = sorted->strides[i] >= sorted->strides[i + 1];
+    return ordered && pkvi_view_ones_fit(sorted) && pkvi_view_tight_inside(sorted);
+}
+
+pkv_status pkvi_recover(const pkvi_reader *r, uint32_t entry, uint32_t k,
+                        const uint8_t (*orders)[PKV_MAX_AXES], uint32_t n_orders, bool hnd,
+                        pkv_view *out)
+{
+    const pkv_view *given = &r->p.layers[entry].tensors[k];
+    const pkv_view natural = pkvi_view_natural(given);
+    bool known = r->seed;
+    for (uint32_t i = 0; i < n_orders; i++) {
+        known = known || pkvi_view_in_order(&natural, orders[i]);
+    }
+    if (!known) {
+        return pkvi_fail(PKV_E_UNSUPPORTED,
+                         "pkv_reading_create: layers[%u]: tensor %u: its axes lie in memory in an "
+                         "order that no engine writes; strides [%" PRIu64 ", %" PRIu64 ", ...]",
+                         entry, k, given->strides[0], given->strides[1]);
+    }
+    if (!r->seed && ones_exchange(given, hnd, out)) {
+        return PKV_OK;
+    }
+    *out = pkvi_view_sorted(&natural);
+    if (!pkvi_view_tight_inside(out)) {
+        return pkvi_fail(
+            PKV_E_UNSUPPORTED,
+            "pkv_reading_create: layers[%u]: tensor %u has holes inside of a block, or "
+            "blocks over each other; strides [%" PRIu64 ", %" PRIu64
+            ", ...] in memory order, the first at least %" PRIu64,
+            entry, k, out->strides[0], out->strides[1], pkvi_view_inside(out, 0));
+    }
+    return PKV_OK;
+}
+
+pkv_status pkvi_recover_plain(const pkvi_reader *r, uint32_t entry, uint32_t k, pkv_view *out)
+{
+    static const uint8_t plain[1][PKV_MAX_AXES] = {{0, 1, 2, 3, 4, 5, 6, 7}};
+    const pkv_view *given = &r->p.layers[entry].tensors[k];
+    const bool exchanged_is_hnd = given->rank == 4; /* neither order is preferred */
+    return pkvi_recover(r, entry, k, plain, 1, exchanged_is_hnd, out);
+}
