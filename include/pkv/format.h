@@ -9,9 +9,9 @@
  *        -> pkv_reading: a pkv_layout for each layer, a pkv_layout_group for layers alike
  *             -> planes (pages.h), which transfers move
  *
- *  Shapes can be read in two ways more often than it seems: heads and tokens exchanged, K/V axis and
- *  two blocks. Then reading is refused (AMBIGUOUS) unless a hint decides, and the refusal names the
- *  readings. Nothing here touches the memory that the tensors stand for, so addresses may lie on a
+ *  Shapes can be read in two ways more often than it seems: heads and tokens exchanged, K/V axis
+ *  and two blocks. Then reading is refused (AMBIGUOUS) unless a hint decides, and the refusal names
+ *  the readings. Nothing here touches the memory that the tensors stand for, so addresses may lie on a
  *  device and beyond 2^32. Letters: NL layers, NB blocks, BS tokens of a block, NH heads, HS head
  *  size, CS width of K and V together, PBS = NB * BS. docs/internals/format.md tells the rules. */
 #ifndef PKV_FORMAT_H
@@ -150,8 +150,8 @@ typedef struct pkv_token_rows {
 #define PKV_ANY_FORMAT UINT64_MAX
 
 /** Rows of the tokens of a layer: of one [P, B, HS] with `mla`; of K and V, each [P, B, NH, HS], if
- *  n_views is 2; of one [2, P, B, NH, HS] or [P, 2, B, NH, HS] else, where `format` decides (1 or 2),
- *  or PKV_ANY_FORMAT takes the first axis of 2. Writes one or two rows and their number.
+ *  n_views is 2; of one [2, P, B, NH, HS] or [P, 2, B, NH, HS] else, where `format` decides (1 or
+ *  2), or PKV_ANY_FORMAT takes the first axis of 2. Writes one or two rows and their number.
  *  VALUE: another shape, or holes inside of a token; NOTIMPL: another format. @threads any */
 PKV_API PKV_NODISCARD pkv_status pkv_view_token_rows(const pkv_view *views, uint32_t n_views,
                                                      bool mla, uint64_t format,
@@ -271,8 +271,8 @@ typedef struct pkv_layout {
     pkv_view normalized[PKV_LAYOUT_MAX_TENSORS]; /**< axes in the order that the format names */
 } pkv_layout;
 
-/** What a kernel of the LMCache family is told about a group; block_stride_elems 0: blocks are tight.
- *  Elements; the values may exceed 2^31. */
+/** What a kernel of the LMCache family is told about a group. Elements; may exceed 2^31.
+ *  block_stride_elems 0: blocks are tight. */
 typedef struct pkv_page_desc {
     uint64_t kv_size, nl, nb, bs, nh, hs, element_size, block_stride_elems;
 } pkv_page_desc;
@@ -312,9 +312,9 @@ PKV_API void pkv_format_params_init(pkv_format_params *params);
  *  group are not looked at. refusal may be NULL; it is filled for AMBIGUOUS.
  *
  *  UNSUPPORTED: no format has this structure, or this order, hole or overlap in memory.
- *  VALUE: shapes contradict each other or a hint. AMBIGUOUS: more than one reading fits, or the hint
- *  that would decide is missing. INVAL: a field outside its contract. OVERFLOW: bytes beyond 2^63-1.
- *  NOMEM. O(tensors) + O(layers * groups) @threads any */
+ *  VALUE: shapes contradict each other or a hint. AMBIGUOUS: more than one reading fits, or the
+ *  hint that would decide is missing. INVAL: a field outside its contract. OVERFLOW: bytes beyond
+ *  2^63-1. NOMEM. O(tensors) + O(layers * groups) @threads any */
 PKV_API PKV_NODISCARD pkv_status pkv_reading_create(const pkv_format_params *params,
                                                     pkv_refusal *refusal, pkv_reading **out);
 PKV_API void pkv_reading_destroy(pkv_reading *reading);
@@ -327,18 +327,22 @@ PKV_API const pkv_layout *pkv_reading_layer(const pkv_reading *reading, uint32_t
 PKV_API uint32_t pkv_reading_n_groups(const pkv_reading *reading);
 PKV_API const pkv_layout_group *pkv_reading_group(const pkv_reading *reading, uint32_t group);
 
-/** Pointers of these layers in this order, as kernels want them: one for each layer; all K, then all
- *  V (4, 9); K, V, K, V (16); every plane (17); one for all (0, 8). out: room for
- *  PKV_LAYOUT_MAX_TENSORS * n. NOT_FOUND (no text): no such layer, or not looked at; VALUE: layers of
- *  several formats; INVAL: n is 0. O(n) @threads any */
+/** Pointers of these layers in this order, as kernels want them: one for each layer; all K, then
+ *  all V (4, 9); K, V, K, V (16); every plane (17); one for all (0, 8). out: room for
+ *  PKV_LAYOUT_MAX_TENSORS * n. NOT_FOUND (no text): no such layer, or not looked at; VALUE: layers
+ *  of several formats; INVAL: n is 0. O(n) @threads any */
 PKV_API PKV_NODISCARD pkv_status pkv_reading_pointers(const pkv_reading *reading,
                                                       const uint32_t *layers, uint32_t n,
                                                       pkv_tensor_pointer *out, uint32_t *n_out);
 
+/** Form of a layer: that of its tensor, or the worst of several. VALUE: a layer that was not looked
+ *  at. O(1) @threads any */
+PKV_API PKV_NODISCARD pkv_status pkv_layout_check(const pkv_layout *layout,
+                                                  pkv_view_form *form_out);
 /** The planes of a layer, for transfers: K and V, or the packed or latent row, or the planes of
- *  NL_X_NP_X_NB_BS_ONE_HS, or values and scales of the indexer (rows of 128 and of 4 bytes); a format
- *  without blocks has blocks of one token. Plane buffers are numbers of tensors. pages_out->planes is
- *  `planes`. VALUE: a layer that was not looked at. O(1) @threads any */
+ *  NL_X_NP_X_NB_BS_ONE_HS, or values and scales of the indexer (rows of 128 and of 4 bytes); a
+ *  format without blocks has blocks of one token. Plane buffers are numbers of tensors.
+ *  pages_out->planes is `planes`. VALUE: a layer that was not looked at. O(1) @threads any */
 PKV_API PKV_NODISCARD pkv_status pkv_layout_planes(const pkv_layout *layout,
                                                    pkv_plane planes[PKV_LAYOUT_MAX_TENSORS],
                                                    pkv_layer_pages *pages_out);

@@ -183,6 +183,31 @@ bool pkvi_layout_fits(const pkv_layout *layout, const pkv_format_hints *hints, c
     return fits;
 }
 
+static pkv_status check_layout(const char *function, const pkv_layout *layout)
+{
+    if (!layout->known || layout->format >= PKV_N_FORMATS ||
+        layout->n_tensors > PKV_LAYOUT_MAX_TENSORS) {
+        return pkvi_fail(PKV_E_VALUE, "%s: the layer is in no group and was not looked at",
+                         function);
+    }
+    return PKV_OK;
+}
+
+pkv_status pkv_layout_check(const pkv_layout *layout, pkv_view_form *form_out)
+{
+    pkv_view_form worst = PKV_VIEW_DENSE, form;
+    if (!layout || !form_out) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_layout_check: an argument is NULL");
+    }
+    PKVI_RETURN_IF(check_layout("pkv_layout_check", layout));
+    for (uint32_t i = 0; i < layout->n_tensors; i++) {
+        PKVI_RETURN_IF(pkv_view_check(&layout->normalized[i], &form));
+        worst = form > worst ? form : worst;
+    }
+    *form_out = worst;
+    return PKV_OK;
+}
+
 /* ---- planes ---- */
 
 static pkv_plane plane_of(const pkv_layout *l, uint32_t i, uint64_t row_bytes)
@@ -228,9 +253,7 @@ pkv_status pkv_layout_planes(const pkv_layout *layout, pkv_plane planes[PKV_LAYO
     if (!layout || !planes || !pages_out) {
         return pkvi_fail(PKV_E_INVAL, "pkv_layout_planes: an argument is NULL");
     }
-    if (!layout->known || layout->format >= PKV_N_FORMATS) {
-        return pkvi_fail(PKV_E_VALUE, "pkv_layout_planes: the layer is in no group");
-    }
+    PKVI_RETURN_IF(check_layout("pkv_layout_planes", layout));
     uint32_t n = 1;
     const uint64_t element = pkv_dtype_bytes(layout->dtype);
     if (!special_planes(layout, planes, &n)) {

@@ -111,7 +111,7 @@ static uint32_t collect(const pkv_layout *layers, const uint32_t *numbers, uint3
     return n_out;
 }
 
-/* Gives each layer the number of its group; returns how many there are. first[g]: its first layer. */
+/* Gives each layer the number of its group; returns how many there are. first[g]: of its layers. */
 static uint32_t number_groups(pkv_reading *reading, uint32_t *first)
 {
     uint32_t n = 0;

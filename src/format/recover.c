@@ -1,8 +1,8 @@
 /* recover.c  The order of a tensor's axes in memory, as far as an engine may have written it.
  *
  * Axes are sorted by stride, which undoes the permutation of a logical view. The stride of an axis
- * of size 1 says nothing and is replaced by the one that its place would give it, with one
- * exception: ones_exchange(). */
+ * of size 1 says nothing and is replaced by the one that its place would give it, unless all of
+ * them make sense in one of the orders. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -49,21 +49,26 @@ bool pkvi_exchanged(const pkv_view *view)
            view->strides[i] < view->strides[i + 1];
 }
 
-/* A stride of an axis of size 1 that has the place of the exchanged order, where the layout wants
- * that order: [NB, 1, BS, CS] of one head as vLLM's NHD pages are shown. */
-static bool ones_exchange(const pkv_view *given, bool hnd, pkv_view *sorted)
+/* Whether an order puts the second of the two middle axes outside of the first. */
+static bool exchanges(const uint8_t *order, uint32_t rank)
 {
-    static const uint8_t orders[2][PKV_MAX_AXES] = {{0, 2, 1, 3}, {0, 1, 3, 2, 4}};
-    if ((given->rank != 4 || hnd) && (given->rank != 5 || !hnd)) {
+    return (rank == 4 || rank == 5) && order[rank - 3] == rank - 2;
+}
+
+/* Whether the tensor lies in this order and also the strides of its axes of size 1 are those of
+ * their places. They alone may exchange tokens and heads, as in [NB, 1, BS, CS] of one head as
+ * vLLM's NHD pages are shown, but not against the layout. */
+static bool fits_order(const pkv_view *given, const uint8_t *order, bool hnd, pkv_view *out)
+{
+    const uint32_t rank = given->rank;
+    *out = pkvi_view_permuted(given, order);
+    if (!pkvi_view_in_order(given, order) || !pkvi_view_ones_fit(out) ||
+        !pkvi_view_tight_inside(out)) {
         return false;
     }
-    const uint32_t i = given->rank - 3;
-    if (given->shape[i] != 1 && given->shape[i + 1] != 1) {
-        return false;
-    }
-    *sorted = pkvi_view_permuted(given, orders[given->rank - 4]);
-    const bool ordered = sorted->strides[i] >= sorted->strides[i + 1];
-    return ordered && pkvi_view_ones_fit(sorted) && pkvi_view_tight_inside(sorted);
+    const bool by_one =
+        exchanges(order, rank) && (given->shape[rank - 3] == 1 || given->shape[rank - 2] == 1);
+    return !by_one || hnd == (rank == 5);
 }
 
 pkv_status pkvi_recover(const pkvi_reader *r, uint32_t entry, uint32_t k,
@@ -82,8 +87,10 @@ pkv_status pkvi_recover(const pkvi_reader *r, uint32_t entry, uint32_t k,
                          "order that no engine writes; strides [%" PRIu64 ", %" PRIu64 ", ...]",
                          entry, k, given->strides[0], given->strides[1]);
     }
-    if (!r->seed && ones_exchange(given, hnd, out)) {
-        return PKV_OK;
+    for (uint32_t i = 0; i < n_orders && !r->seed; i++) {
+        if (fits_order(given, orders[i], hnd, out)) {
+            return PKV_OK;
+        }
     }
     *out = pkvi_view_sorted(&natural);
     if (!pkvi_view_tight_inside(out)) {
@@ -100,7 +107,5 @@ pkv_status pkvi_recover(const pkvi_reader *r, uint32_t entry, uint32_t k,
 pkv_status pkvi_recover_plain(const pkvi_reader *r, uint32_t entry, uint32_t k, pkv_view *out)
 {
     static const uint8_t plain[1][PKV_MAX_AXES] = {{0, 1, 2, 3, 4, 5, 6, 7}};
-    const pkv_view *given = &r->p.layers[entry].tensors[k];
-    const bool exchanged_is_hnd = given->rank == 4; /* neither order is preferred */
-    return pkvi_recover(r, entry, k, plain, 1, exchanged_is_hnd, out);
+    return pkvi_recover(r, entry, k, plain, 1, false, out);
 }

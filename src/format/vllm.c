@@ -35,12 +35,19 @@ static pkvi_parts one_part(const pkvi_reader *r, uint32_t entry, uint32_t format
     return parts;
 }
 
+/* The seed sees two readings only where the strides as given, those of axes of size 1 included, put
+ * the axes of 2 there. */
+static bool seed_sees(const pkvi_reader *r, uint32_t entry, uint32_t axis)
+{
+    return !r->seed || pkvi_view_sorted(&r->p.layers[entry].tensors[0]).shape[axis] == 2;
+}
+
 /* [NB, 2, ..] that may be two heads, or the slots of K and V. */
 static pkv_status check_slots(const pkvi_reader *r, uint32_t entry, const pkv_view *v, bool hnd)
 {
     char heads[160], slots[160];
     const uint64_t tokens = v->shape[hnd ? 2 : 1], width = v->shape[3];
-    if (v->shape[hnd ? 1 : 2] != 2 || r->p.hints.num_kv_heads != 0) {
+    if (v->shape[hnd ? 1 : 2] != 2 || r->p.hints.num_kv_heads != 0 || !seed_sees(r, entry, 1)) {
         return PKV_OK;
     }
     (void)snprintf(
@@ -94,7 +101,8 @@ static pkv_status find_kv_axis(const pkvi_reader *r, uint32_t entry, const pkv_v
 {
     const uint32_t hint = r->p.hints.kv_axis;
     *axis_out = v->shape[0] == 2 ? 0 : v->shape[1] == 2 ? 1 : 2;
-    if (v->shape[0] != 2 || v->shape[1] != 2) {
+    if (v->shape[0] != 2 || v->shape[1] != 2 || !seed_sees(r, entry, 0) ||
+        !seed_sees(r, entry, 1)) {
         return PKV_OK;
     }
     if (hint == PKV_KV_AXIS_UNKNOWN) {
