@@ -145,7 +145,8 @@ static pkv_status fill_group(pkv_reading *reading, uint32_t number, uint32_t fir
     pkv_tensor_pointer *pointers =
         pkvi_arena_get(&reading->memory, (size_t)n * l->n_tensors, sizeof *pointers);
     if (!layers || !pointers) {
-        return pkvi_fail(PKV_E_NOMEM, "pkv_reading_create: %u layers of a group", n);
+        return pkvi_fail(PKV_E_NOMEM, "pkv_reading_create: out of memory for %u layers of a group",
+                         n);
     }
     *g = (pkv_layout_group){.engine_group = l->engine_group,
                             .layers = layers,
@@ -165,12 +166,12 @@ pkv_status pkvi_reading_group(pkv_reading *reading)
 {
     uint32_t *first = pkvi_arena_get(&reading->memory, reading->n_layers, sizeof *first);
     if (!first) {
-        return pkvi_fail(PKV_E_NOMEM, "pkv_reading_create: groups");
+        return pkvi_fail(PKV_E_NOMEM, "pkv_reading_create: out of memory for groups");
     }
     reading->n_groups = number_groups(reading, first);
     reading->groups = pkvi_arena_get(&reading->memory, reading->n_groups, sizeof *reading->groups);
     if (!reading->groups) {
-        return pkvi_fail(PKV_E_NOMEM, "pkv_reading_create: groups");
+        return pkvi_fail(PKV_E_NOMEM, "pkv_reading_create: out of memory for groups");
     }
     for (uint32_t g = 0; g < reading->n_groups; g++) {
         PKVI_RETURN_IF(fill_group(reading, g, first[g]));

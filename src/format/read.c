@@ -307,7 +307,8 @@ static pkv_status read_cross(const pkvi_reader *r, pkv_reading *reading)
     reading->n_layers = (uint32_t)shape[1];
     reading->layers = pkvi_arena_get(&reading->memory, reading->n_layers, sizeof *reading->layers);
     if (!reading->layers) {
-        return pkvi_fail(PKV_E_NOMEM, "pkv_reading_create: %u layers", reading->n_layers);
+        return pkvi_fail(PKV_E_NOMEM, "pkv_reading_create: out of memory for %u layers",
+                         reading->n_layers);
     }
     for (uint32_t i = 0; i < reading->n_layers; i++) {
         PKVI_RETURN_IF(pkvi_layout_build(r, 0, &parts, i, &reading->layers[i]));
@@ -358,7 +359,8 @@ static pkv_status read_all(pkvi_reader *r, pkv_reading *reading)
     }
     reading->layers = pkvi_arena_get(&reading->memory, reading->n_layers, sizeof *reading->layers);
     if (!reading->layers) {
-        return pkvi_fail(PKV_E_NOMEM, "pkv_reading_create: %u layers", reading->n_layers);
+        return pkvi_fail(PKV_E_NOMEM, "pkv_reading_create: out of memory for %u layers",
+                         reading->n_layers);
     }
     if (how == PLAN_HALVES || how == PLAN_PAIRS) {
         PKVI_RETURN_IF(read_pairs(r, reading, how == PLAN_HALVES));
@@ -392,7 +394,7 @@ static pkv_status create_empty(const pkv_format_params *p, pkv_reading **out)
     *out = pkvi_arena_get(&memory, 1, sizeof **out);
     if (!*out) {
         pkvi_arena_free(&memory);
-        return pkvi_fail(PKV_E_NOMEM, "pkv_reading_create: a reading");
+        return pkvi_fail(PKV_E_NOMEM, "pkv_reading_create: out of memory for a reading");
     }
     (*out)->memory = memory;
     (*out)->revision = p->revision;
@@ -404,7 +406,8 @@ static pkv_status count_tensors(pkvi_reader *r, pkv_reading *reading)
     uint32_t n = 0;
     r->first_tensor = pkvi_arena_get(&reading->memory, r->p.n_layers, sizeof *r->first_tensor);
     if (!r->first_tensor) {
-        return pkvi_fail(PKV_E_NOMEM, "pkv_reading_create: %u layers", r->p.n_layers);
+        return pkvi_fail(PKV_E_NOMEM, "pkv_reading_create: out of memory for %u layers",
+                         r->p.n_layers);
     }
     for (uint32_t i = 0; i < r->p.n_layers; i++) {
         r->first_tensor[i] = n;
