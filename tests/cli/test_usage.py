@@ -21,6 +21,12 @@ class Usage(program.Case):
                        "--layout", "--no-prefix-caching"):
             self.assertIn(option + " ", text)
 
+    def test_help_of_layout_lists_its_options(self):
+        text = self.assert_done(run("layout", "--help")).out
+        for option in ("--file", "--json", "--engine", "--shape", "--strides", "--offset",
+                       "--dtype", "--hint", "--structure", "--device"):
+            self.assertIn(option + " ", text)
+
     def test_version_is_that_of_the_library(self):
         with open("include/pkv/version.h", encoding="utf-8") as header:
             words = [line.split() for line in header if "define PKV_VERSION_" in line]

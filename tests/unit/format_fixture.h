@@ -46,7 +46,7 @@ static inline pkv_view at_offset(pkv_view v, uint64_t offset)
     return v;
 }
 
-/* Stays where it is: its layers point into it. */
+/* Static, and stays where it is: its layers point into it. */
 typedef struct problem {
     pkv_format_params params;
     pkv_view views[MAX_VIEWS];
@@ -58,6 +58,7 @@ typedef struct problem {
 
 static inline void begin(problem *p, uint32_t engine)
 {
+    pkv_reading_destroy(p->reading);
     memset(p, 0, sizeof *p);
     pkv_format_params_init(&p->params);
     p->params.engine = engine;
