@@ -20,15 +20,16 @@ import sys
 OUT = pathlib.Path(__file__).resolve().parent.parent / "tests/data/layout"
 README = """# Recorded layouts
 
-recorded.jsonl.gz: {kept} problems of `pagedkv layout`, each with what is right. The answers are those
-of LMCache 0.5.6's own detection, run without a GPU, except where it is known to misread: there they
-are those of the rule named. tools/record_layouts.py wrote it:
+recorded.jsonl.gz: {kept} problems of `pagedkv layout`, each with what is right. The answers are
+those of LMCache 0.5.6's own detection, run without a GPU, except where it is known to misread:
+there they are those of the rule named. tools/record_layouts.py wrote it:
 
     record_layouts.py --oracle DIR --root DIR --seed {seed} --count {count} --quota {quota}
 
-drew {count} random problems beside the fixed ones and kept those that show something new (the script
-says what). Every line is `{{"problem": input, "rule": name, "codes": refusals that are right, "good":
-answers that are right}}`; `codes` null: the input is malformed. Strides of axes of size 1 do not count.
+drew {count} random problems beside the fixed ones and kept those that show something new (the
+script says what). Every line is `{{"problem": input, "rule": name, "codes": refusals that are
+right, "good": answers that are right}}`; `codes` null: the input is malformed. Strides of axes of
+size 1 do not count.
 
 Problems of each rule:
 

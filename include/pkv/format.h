@@ -11,9 +11,11 @@
  *
  *  Shapes can be read in two ways more often than it seems: heads and tokens exchanged, K/V axis
  *  and two blocks. Then reading is refused (AMBIGUOUS) unless a hint decides, and the refusal names
- *  the readings. Nothing here touches the memory that the tensors stand for, so addresses may lie on a
- *  device and beyond 2^32. Letters: NL layers, NB blocks, BS tokens of a block, NH heads, HS head
- *  size, CS width of K and V together, PBS = NB * BS. docs/internals/format.md tells the rules. */
+ *  the readings. Nothing here touches the memory that the tensors stand for, so addresses may lie
+ *  on a device and beyond 2^32.
+ *
+ *  Letters: NL layers, NB blocks, BS tokens of a block, NH heads, HS head size, CS width of K and V
+ *  together, PBS = NB * BS. docs/internals/format.md tells the rules. */
 #ifndef PKV_FORMAT_H
 #define PKV_FORMAT_H
 

@@ -44,9 +44,11 @@ pkv_status pkvi_ambiguous(const pkvi_reader *r, uint32_t entry, const char *deci
 
 bool pkvi_exchanged(const pkv_view *view)
 {
+    if (view->rank != 4 && view->rank != 5) {
+        return false;
+    }
     const uint32_t i = view->rank - 3;
-    return (view->rank == 4 || view->rank == 5) && view->shape[i] > 1 && view->shape[i + 1] > 1 &&
-           view->strides[i] < view->strides[i + 1];
+    return view->shape[i] > 1 && view->shape[i + 1] > 1 && view->strides[i] < view->strides[i + 1];
 }
 
 /* Whether an order puts the second of the two middle axes outside of the first. */

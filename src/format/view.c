@@ -75,7 +75,8 @@ static uint64_t saturating_mul(uint64_t a, uint64_t b)
 pkv_view pkvi_view_natural(const pkv_view *view)
 {
     pkv_view v = *view;
-    for (uint32_t i = v.rank; i-- > 0;) {
+    for (uint32_t left = v.rank; left > 0; left--) {
+        const uint32_t i = left - 1;
         if (v.shape[i] == 1) {
             v.strides[i] = i + 1 == v.rank ? 1 : saturating_mul(v.strides[i + 1], v.shape[i + 1]);
         }
@@ -147,7 +148,8 @@ bool pkvi_view_dense(const pkv_view *view)
 {
     const pkv_view v = pkvi_view_sorted(view);
     uint64_t n = 1;
-    for (uint32_t i = v.rank; i-- > 0;) {
+    for (uint32_t left = v.rank; left > 0; left--) {
+        const uint32_t i = left - 1;
         if (v.shape[i] == 1) {
             continue;
         }
@@ -206,7 +208,8 @@ pkv_status pkv_view_row_major(pkv_view *view)
         return pkvi_fail(PKV_E_INVAL, "pkv_view_row_major: rank is %u, 1 to %d was expected",
                          view ? view->rank : 0, PKV_MAX_AXES);
     }
-    for (uint32_t i = view->rank; i-- > 0;) {
+    for (uint32_t left = view->rank; left > 0; left--) {
+        const uint32_t i = left - 1;
         view->strides[i] = n;
         if (!pkvi_mul(n, view->shape[i], &n)) {
             return pkvi_fail(PKV_E_OVERFLOW,
@@ -227,7 +230,8 @@ pkv_status pkv_view_check(const pkv_view *view, pkv_view_form *form_out)
     const pkv_view v = pkvi_view_sorted(view);
     uint64_t length = 1; /* from the first element of the inner axes to behind their last */
     bool holes = false;
-    for (uint32_t i = v.rank; i-- > 0;) {
+    for (uint32_t left = v.rank; left > 0; left--) {
+        const uint32_t i = left - 1;
         if (v.shape[i] == 1) {
             continue;
         }

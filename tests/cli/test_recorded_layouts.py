@@ -1,7 +1,7 @@
 """Recorded layout problems: `pagedkv layout --file -` answers one of the answers that are right.
 
-tests/data/layout/README.md says how they were made. More fields are allowed in an answer; strides of
-axes of size 1 say nothing and are not compared; texts of refusals are ours.
+tests/data/layout/README.md says how they were made. More fields are allowed in an answer; strides
+of axes of size 1 say nothing and are not compared; texts of refusals are ours.
 
 Usage: test_recorded_layouts.py PAGEDKV
 """

@@ -173,10 +173,9 @@ static void rows_of_random_tensors_follow_their_strides(void **state)
     for (int round = 0; round < 2000; round++) {
         uint64_t x[8];
         for (int i = 0; i < 8; i++) {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            x[i] = seed >> 16;
+            (void)__builtin_mul_overflow(seed, UINT64_C(6364136223846793005), &seed);
+            (void)__builtin_add_overflow(seed, UINT64_C(1442695040888963407), &seed);
+            x[i] = seed >> 33;
         }
         const uint64_t nb = 3 + x[0] % 9, bs = 2 + x[1] % 6, nh = 3 + x[2] % 4, hs = 1 + x[3] % 9;
         const bool blocks_first = x[4] & 1, hnd = x[4] & 2;
