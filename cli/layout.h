@@ -43,7 +43,7 @@ json_t *layout_answer(const layout_problem *problem, const pkv_reading *reading)
 json_t *layout_pointers(const pkv_tensor_pointer *pointers, uint32_t n);
 json_t *layout_refused(pkv_status st, const pkv_refusal *refusal);
 /* Name of a layer of the model. */
-void layout_layer_name(const layout_problem *problem, uint32_t layer, char *text, size_t room);
+json_t *layout_layer_name(const layout_problem *problem, uint32_t layer);
 /* Exit code of a reading: 1 for a refusal. */
 int layout_exit_code(pkv_status st);
 

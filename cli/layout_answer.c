@@ -31,22 +31,7 @@ json_t *layout_refused(pkv_status st, const pkv_refusal *refusal)
     return answer;
 }
 
-void layout_layer_name(const layout_problem *problem, uint32_t layer, char *text, size_t room)
-{
-    const bool whole = problem->params.structure == PKV_STRUCTURE_CROSS_LAYER ||
-                       problem->params.engine == PKV_ENGINE_TRTLLM;
-    const uint32_t entry = whole ? 0 : layer;
-    char number[16];
-    (void)snprintf(number, sizeof number, "%" PRIu32, entry);
-    const char *name = problem->names[entry] ? problem->names[entry] : number;
-    if (whole) {
-        (void)snprintf(text, room, "%s[%" PRIu32 "]", name, layer);
-    } else {
-        (void)snprintf(text, room, "%s", name);
-    }
-}
-
-static json_t *name_json(const layout_problem *problem, uint32_t layer)
+json_t *layout_layer_name(const layout_problem *problem, uint32_t layer)
 {
     const bool whole = problem->params.structure == PKV_STRUCTURE_CROSS_LAYER ||
                        problem->params.engine == PKV_ENGINE_TRTLLM;
@@ -129,7 +114,7 @@ static json_t *layer_json(const layout_problem *problem, const pkv_reading *read
     pkv_format_info info;
     char shape[160];
     json_t *json = json_object();
-    cli_set(json, "name", name_json(problem, i));
+    cli_set(json, "name", layout_layer_name(problem, i));
     cli_set(json, "format", format_name(problem, l->format));
     cli_set(json, "group", g ? cli_int(l->group) : json_null());
     cli_set(json, "concrete", g ? concrete_json(problem, g, l->format) : json_null());

@@ -91,12 +91,13 @@ static void draw_group(const layout_problem *problem, const pkv_reading *reading
     const pkv_layout *l = pkv_reading_layer(reading, g->layers[0]);
     pkv_format_info info = {.name = "?", .backend = "?"};
     const pkv_format_sizes sizes = {g->desc.nl, g->desc.nb, g->desc.bs, g->desc.nh, g->desc.hs};
-    char text[160] = "", name[80];
+    char text[160] = "";
+    json_t *name = layout_layer_name(problem, g->layers[0]);
     (void)!pkv_format_get(problem->params.revision, l->format, &info);
     (void)!pkv_format_text(problem->params.revision, l->format, &sizes, text, sizeof text);
-    layout_layer_name(problem, g->layers[0], name, sizeof name);
-    printf("%s%s  %s  %s\n  %s\n  %s\n", name, g->n_layers > 1 ? " ..." : "", info.name, text,
-           info.backend, l->dense ? "dense" : "padded");
+    printf("%s%s  %s  %s\n  %s\n  %s\n", json_string_value(name), g->n_layers > 1 ? " ..." : "",
+           info.name, text, info.backend, l->dense ? "dense" : "padded");
+    json_decref(name);
     for (uint32_t i = 0; i < l->n_tensors; i++) {
         printf("\n  tensor %" PRIu32 " + %" PRIu64 " bytes\n", l->tensor[i],
                l->normalized[i].offset * pkv_dtype_bytes(l->normalized[i].dtype));

@@ -300,7 +300,7 @@ typedef struct pkv_layout_group {
 
 /** Why reading was refused, beside the status and its text. */
 typedef struct pkv_refusal {
-    uint32_t n_readings; /**< >= 2 for AMBIGUOUS, or more than the caller could have meant */
+    uint32_t n_readings; /**< >= 2 for AMBIGUOUS, else 0 */
     uint32_t reserved;
     char readings[PKV_REFUSAL_MAX_READINGS][160]; /**< "FORMAT with 16 tokens, 8 heads" */
 } pkv_refusal;

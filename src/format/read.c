@@ -178,13 +178,13 @@ static pkv_status read_entry(const pkvi_reader *r, uint32_t entry, bool hnd, pkv
     }
 }
 
-/* Layers that are in a group, or all where the structure is read whole. */
+/* Layers that are in a group. */
 static pkv_status read_entries(const pkvi_reader *r, pkv_reading *reading, bool hnd)
 {
     for (uint32_t i = 0; i < reading->n_layers; i++) {
         pkv_layout *out = &reading->layers[i];
         const uint32_t group = out->engine_group;
-        if (group != PKV_LAYOUT_NO_GROUP || !is_list(&r->p)) {
+        if (group != PKV_LAYOUT_NO_GROUP) {
             PKVI_RETURN_IF(read_entry(r, i, hnd, out));
         }
         out->engine_group = group;

@@ -263,6 +263,23 @@ static void mixed_layers_are_read_one_by_one(void **state)
     end(&p);
 }
 
+static void a_layer_of_planes_in_no_group_is_not_looked_at(void **state)
+{
+    (void)state;
+    static const uint32_t size[] = {1}, number[] = {0};
+    begin(&p, PKV_ENGINE_VLLM);
+    p.params.structure = PKV_STRUCTURE_PER_LAYER;
+    put(&p, 1, BF16(256, 128, 1, 576));
+    put(&p, 1, BF16(7));
+    p.params.n_groups = 1;
+    p.params.group_sizes = size;
+    p.params.group_layers = number;
+    assert_geometry(read_layers(&p), PKV_FORMAT_NL_X_NP_X_NB_BS_ONE_HS, 256, 128, 1, 576);
+    assert_false(layer(&p, 1)->known);
+    assert_int_equal(layer(&p, 1)->format, PKV_FORMAT_NL_X_NP_X_NB_BS_ONE_HS);
+    end(&p);
+}
+
 static void a_tensor_with_heads_and_one_is_read_as_written(void **state)
 {
     (void)state;
@@ -293,6 +310,7 @@ int main(void)
         cmocka_unit_test(planes_of_several_types_are_as_wide_as_their_bytes),
         cmocka_unit_test(k_and_v_of_different_widths_keep_both),
         cmocka_unit_test(mixed_layers_are_read_one_by_one),
+        cmocka_unit_test(a_layer_of_planes_in_no_group_is_not_looked_at),
         cmocka_unit_test(a_tensor_with_heads_and_one_is_read_as_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
