@@ -1,4 +1,4 @@
-/* fuzz_layout.c  Any bytes as tensors of an engine. Whatever is read lies inside of its tensors, and
+/* fuzz_layout.c  Any bytes as tensors of an engine. Whatever is read lies inside its tensors, and
  * the planes of a layer are exactly its bytes; whatever is refused says why. */
 #include <stdbool.h>
 #include <stddef.h>

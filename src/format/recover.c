@@ -73,6 +73,16 @@ static bool fits_order(const pkv_view *given, const uint8_t *order, bool hnd, pk
     return !by_one || hnd == (rank == 5);
 }
 
+/* Whether only the stride of an axis of size 1 explains the holes, by moving that axis, and hints
+ * say what the axes are: then the tensor contradicts itself rather than that no format has it. */
+static bool contradicts(const pkvi_reader *r, const pkv_view *given)
+{
+    const pkv_format_hints *h = &r->p.hints;
+    const pkv_view sorted = pkvi_view_sorted(given);
+    return (h->num_kv_heads || h->tokens_per_block || h->head_dim) && !r->seed &&
+           pkvi_view_tight_inside(&sorted);
+}
+
 pkv_status pkvi_recover(const pkvi_reader *r, uint32_t entry, uint32_t k,
                         const uint8_t (*orders)[PKV_MAX_AXES], uint32_t n_orders, bool hnd,
                         pkv_view *out)
@@ -97,7 +107,7 @@ pkv_status pkvi_recover(const pkvi_reader *r, uint32_t entry, uint32_t k,
     *out = pkvi_view_sorted(&natural);
     if (!pkvi_view_tight_inside(out)) {
         return pkvi_fail(
-            PKV_E_UNSUPPORTED,
+            contradicts(r, given) ? PKV_E_VALUE : PKV_E_UNSUPPORTED,
             "pkv_reading_create: layers[%u]: tensor %u has holes inside of a block, or "
             "blocks over each other; strides [%" PRIu64 ", %" PRIu64
             ", ...] in memory order, the first at least %" PRIu64,
