@@ -184,10 +184,12 @@ static pkv_status read_entries(const pkvi_reader *r, pkv_reading *reading, bool 
     for (uint32_t i = 0; i < reading->n_layers; i++) {
         pkv_layout *out = &reading->layers[i];
         const uint32_t group = out->engine_group;
-        if (group != PKV_LAYOUT_NO_GROUP) {
-            PKVI_RETURN_IF(read_entry(r, i, hnd, out));
+        if (group == PKV_LAYOUT_NO_GROUP) {
+            continue;
         }
-        out->engine_group = group;
+        const pkv_status st = read_entry(r, i, hnd, out);
+        out->engine_group = group; /* also after a failure: another order may be tried */
+        PKVI_RETURN_IF(st);
     }
     return PKV_OK;
 }
@@ -220,16 +222,35 @@ static uint32_t first_against(const pkvi_reader *r, const pkv_reading *reading, 
     return i;
 }
 
-static pkv_status two_orders(const pkvi_reader *r, uint32_t entry)
+/* Name of a format with heads outside of tokens, or the other way round. */
+static const char *name_in_order(uint32_t format, bool hnd)
+{
+    static const uint32_t pairs[][2] = {
+        {PKV_FORMAT_NL_X_TWO_NB_BS_NH_HS, PKV_FORMAT_NL_X_TWO_NB_NH_BS_HS},
+        {PKV_FORMAT_NL_X_NB_TWO_BS_NH_HS, PKV_FORMAT_NL_X_NB_TWO_NH_BS_HS},
+        {PKV_FORMAT_NL_X_NB_BS_NH_CS, PKV_FORMAT_NL_X_NB_NH_BS_CS}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        if (pairs[i][0] == format || pairs[i][1] == format) {
+            format = pairs[i][hnd];
+            break;
+        }
+    }
+    return pkvi_format_row_of(format)->name;
+}
+
+/* format: of the entry in one of the orders */
+static pkv_status two_orders(const pkvi_reader *r, uint32_t entry, uint32_t format)
 {
     char text[2][160];
     const pkv_view *v = &r->p.layers[entry].tensors[0];
     const uint32_t i = v->rank - 3; /* in memory the two are exchanged */
     const uint64_t outer = v->shape[i + 1], inner = v->shape[i];
     (void)snprintf(text[0], sizeof text[0],
-                   "NHD: %" PRIu64 " tokens, %" PRIu64 " heads, tokens outside", outer, inner);
+                   "%s with %" PRIu64 " tokens, %" PRIu64 " heads, tokens outside",
+                   name_in_order(format, false), outer, inner);
     (void)snprintf(text[1], sizeof text[1],
-                   "HND: %" PRIu64 " heads, %" PRIu64 " tokens, heads outside", outer, inner);
+                   "%s with %" PRIu64 " heads, %" PRIu64 " tokens, heads outside",
+                   name_in_order(format, true), outer, inner);
     return pkvi_ambiguous(r, entry, "layout, num_kv_heads or tokens_per_block", text[0], text[1]);
 }
 
@@ -257,15 +278,16 @@ static pkv_status read_either(const pkvi_reader *r, pkv_reading *reading, bool f
     if (st == PKV_OK && !contradicted) {
         return PKV_OK;
     }
+    const uint32_t format = contradicted ? reading->layers[against].format : 0;
     if (r->seed) {
-        return st == PKV_OK ? two_orders(r, against) : st;
+        return st == PKV_OK ? two_orders(r, against, format) : st;
     }
     const bool other_allowed = first_against(r, reading, !first) == reading->n_layers;
     const pkv_status other = other_allowed ? read_fitting(r, reading, !first) : PKV_E_VALUE;
     if (st != PKV_OK) {
         return other == PKV_OK ? PKV_OK : read_fitting(r, reading, first);
     }
-    return other == PKV_OK || other == PKV_E_AMBIGUOUS ? two_orders(r, against)
+    return other == PKV_OK || other == PKV_E_AMBIGUOUS ? two_orders(r, against, format)
                                                        : read_entries(r, reading, first);
 }
 

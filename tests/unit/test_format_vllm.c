@@ -52,7 +52,10 @@ static void strides_that_put_heads_outside_are_two_readings_without_a_layout(voi
     begin(&p, PKV_ENGINE_VLLM);
     put(&p, 2, strided(BF16(2, 1024, 16, 8, 128), exchanged));
     assert_refused(&p, PKV_E_AMBIGUOUS, "8 tokens, 16 heads");
-    assert_non_null(strstr(p.refusal.readings[1], "8 heads, 16 tokens"));
+    assert_string_equal(p.refusal.readings[0],
+                        "NL_X_TWO_NB_BS_NH_HS with 8 tokens, 16 heads, tokens outside");
+    assert_string_equal(p.refusal.readings[1],
+                        "NL_X_TWO_NB_NH_BS_HS with 8 heads, 16 tokens, heads outside");
     p.params.hints.num_kv_heads = 8; /* and this decides */
     assert_geometry(read_layers(&p), PKV_FORMAT_NL_X_TWO_NB_NH_BS_HS, 1024, 16, 8, 128);
     p.params.hints.layout = PKV_LAYOUT_LBNHC; /* a wrong one is found by the strides */
@@ -85,6 +88,19 @@ static void without_a_layout_hints_choose_the_order(void **state)
     assert_geometry(read_layers(&p), PKV_FORMAT_NL_X_TWO_NB_NH_BS_HS, 1024, 8, 16, 128);
     p.params.hints.num_kv_heads = 4;
     assert_refused(&p, PKV_E_VALUE, "num_kv_heads 8, the hint says 4");
+    end(&p);
+}
+
+static void an_order_that_was_tried_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    begin(&p, PKV_ENGINE_VLLM); /* the first has 4 heads in the default order, the second in none */
+    put(&p, 1, BF16(2, 64, 16, 4, 128));
+    put(&p, 1, BF16(64, 16, 8, 2));
+    p.params.hints.num_kv_heads = 4;
+    assert_refused(&p, PKV_E_VALUE, "layers[1]: NL_X_NB_BS_NH_CS has num_kv_heads 8");
+    p.views[1] = BF16(64, 2, 8, 2); /* two readings in the other order, which is only tried */
+    assert_refused(&p, PKV_E_VALUE, "layers[1]: NL_X_NB_BS_NH_CS has num_kv_heads 8");
     end(&p);
 }
 
@@ -241,6 +257,7 @@ int main(void)
         cmocka_unit_test(strides_that_put_heads_outside_are_two_readings_without_a_layout),
         cmocka_unit_test(a_wrong_layout_is_found_by_the_number_of_heads),
         cmocka_unit_test(without_a_layout_hints_choose_the_order),
+        cmocka_unit_test(an_order_that_was_tried_leaves_nothing_behind),
         cmocka_unit_test(blocks_outside_of_k_and_v_are_read_in_both_orders),
         cmocka_unit_test(memory_of_blocks_outside_shown_with_k_and_v_outside_is_recognised),
         cmocka_unit_test(two_blocks_may_be_k_and_v),
