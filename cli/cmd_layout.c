@@ -157,7 +157,8 @@ static json_t *hints_of(const char *text)
         const long long number = strtoll(value, &end, 10);
         const bool is_number = value[0] >= '0' && value[0] <= '9' && *end == '\0';
         json_t *json = is_number ? json_integer(number) : json_string(value);
-        if (!json) {
+        if (!json || json_object_get(hints, word)) {
+            json_decref(json);
             break;
         }
         cli_set(hints, word, json);
@@ -218,7 +219,7 @@ static int layout_tensor(const cli_command *command, bool json)
     }
     json_t *object = hints ? hints_of(hints) : NULL;
     if (exit_code == EXIT_DONE && hints && !object) {
-        exit_code = bad_option("--hint", hints, "NAME=VALUE,NAME=VALUE was");
+        exit_code = bad_option("--hint", hints, "NAME=VALUE, each name once, was");
     }
     if (object) {
         cli_set(problem, "hints", object);
@@ -241,7 +242,46 @@ static int layout_tensor(const cli_command *command, bool json)
     return exit_code;
 }
 
-int cmd_layout(int argc, char **argv)
+/* Value of a --hint at word i, which may be the next word; NULL: it is another word. */
+static const char *hint_at(int argc, char **argv, int i)
+{
+    if (strncmp(argv[i], "--hint=", 7) == 0) {
+        return argv[i] + 7;
+    }
+    return strcmp(argv[i], "--hint") == 0 && i + 1 < argc ? argv[i + 1] : NULL;
+}
+
+/* --hint may be given several times: joins their values in the first one, which the caller frees,
+ * and drops the others. Returns what is left of argc. */
+static int join_hints(int argc, char **argv, char **joined_out)
+{
+    int n = 0;
+    size_t room = 1, used = 0;
+    for (int i = 0; i < argc; i++) {
+        room += strlen(argv[i]) + sizeof "--hint=,";
+    }
+    char *joined = calloc(1, room);
+    if (!joined) {
+        fprintf(stderr, "pagedkv: out of memory\n");
+        exit(EXIT_ENVIRONMENT);
+    }
+    for (int i = 0; i < argc; i++) {
+        const char *value = hint_at(argc, argv, i);
+        if (!value) {
+            argv[n++] = argv[i];
+            continue;
+        }
+        i += strcmp(argv[i], "--hint") == 0; /* its value is the next word */
+        if (used == 0) {
+            argv[n++] = joined;
+        }
+        used += (size_t)snprintf(joined + used, room - used, "%s%s", used ? "," : "--hint=", value);
+    }
+    *joined_out = joined;
+    return n;
+}
+
+static int run_layout(int argc, char **argv)
 {
     cli_option options[] = {
         {"--file", "FILE|-", "a JSON problem; -: one a line on stdin, one answer a line", NULL},
@@ -251,7 +291,8 @@ int cmd_layout(int argc, char **argv)
         {"--strides", "N,N,...", "its strides in elements (row-major)", NULL},
         {"--offset", "N", "its first element (0)", NULL},
         {"--dtype", "NAME", "torch's name (bfloat16)", NULL},
-        {"--hint", "NAME=VALUE,...", "layout, num_kv_heads, tokens_per_block, head_dim, ...", NULL},
+        {"--hint", "NAME=VALUE,...",
+         "several times too: layout, num_kv_heads, tokens_per_block, head_dim, ...", NULL},
         {"--structure", "NAME", "list, per_layer, cross_layer (list)", NULL},
         {"--device", "NAME", "cpu makes HND the default (cuda)", NULL},
         {NULL, NULL, NULL, NULL},
@@ -283,4 +324,13 @@ int cmd_layout(int argc, char **argv)
         return EXIT_INPUT;
     }
     return layout_tensor(&command, cli_has(&command, "--json"));
+}
+
+int cmd_layout(int argc, char **argv)
+{
+    char *joined;
+    const int left = join_hints(argc, argv, &joined);
+    const int exit_code = run_layout(left, argv);
+    free(joined);
+    return exit_code;
 }

@@ -117,6 +117,9 @@ class Layout(program.Case):
         row = self.answer(by_options)["layers"][0]
         self.assertEqual((row["format"], row["num_heads"], row["offset"], row["dtype"]),
                          ("NL_X_TWO_NB_NH_BS_HS", 8, 8, "float16"))
+        several = run("layout", "--hint=layout=HND", "--engine", "vllm", "--shape",
+                      "2,1024,16,8,128", "--hint", "num_kv_heads=16", "--json")
+        self.assertEqual(self.answer(several)["layers"][0]["format"], "NL_X_TWO_NB_NH_BS_HS")
         cross = run("layout", "--engine=vllm", "--shape=8,2,2,16,8,128",
                     "--structure=cross_layer", "--json")
         self.assertEqual(self.answer(cross)["num_layers"], 2)
@@ -130,6 +133,9 @@ class Layout(program.Case):
         self.assert_line(run("layout", "--engine", "vllm", "--shape", "2,8,"), 2, "--shape")
         self.assert_line(run("layout", *good, "--strides", "1,2"), 2, "strides")
         self.assert_line(run("layout", *good, "--hint", "layout"), 2, "--hint")
+        self.assert_line(run("layout", *good, "--hint"), 2, "--hint needs a value")
+        self.assert_line(run("layout", *good, "--hint", "layout=HND", "--hint", "layout=NHD"), 2,
+                         "layout", "once")
         self.assert_line(run("layout", *good, "--hint", "colour=1"), 2, "colour")
         self.assert_line(run("layout", *good, "--dtype", "x"), 2, "dtype")
         self.assert_line(run("layout", *good, "--offset", "-1"), 2, "--offset")
