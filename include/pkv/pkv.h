@@ -14,6 +14,7 @@
  *  | plan.h        | layers into groups, memory into blocks          | 2 |
  *  | event.h       | what was stored and removed                     | 2 |
  *  | pool.h        | reference-counted blocks, found by key          | 2 |
+ *  | transfer.h    | rows between pages and chunks, pages and pages    | 3 |
  *  | seq.h         | the cache at run time: sequences and steps      | 4 |
  *  | model.h       | config.json -> specs (library pagedkv_model)    | 2 |
  *  | document.h    | plan documents as JSON (library pagedkv_model)  | 2 |
@@ -41,6 +42,7 @@
 #include <pkv/seq.h>
 #include <pkv/spec.h>
 #include <pkv/status.h>
+#include <pkv/transfer.h>
 #include <pkv/version.h>
 
 #endif
