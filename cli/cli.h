@@ -82,5 +82,6 @@ int cmd_bench(int argc, char **argv);
 int cmd_keys(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_shell(int argc, char **argv);
+int cmd_transfer(int argc, char **argv);
 
 #endif

@@ -12,6 +12,7 @@ static const struct {
     {"keys", cmd_keys, "the chain of block keys of token ids"},
     {"plan", cmd_plan, "what the KV cache of a model looks like, and what fits in a budget"},
     {"shell", cmd_shell, "a cache that is told what happens, one JSON object a line"},
+    {"transfer", cmd_transfer, "moves rows between pages and chunks that lie in files"},
 };
 
 static void print_help(FILE *to)
