@@ -30,9 +30,11 @@ static bool planes_before(const pkv_layer_pages *layer, uint32_t plane, uint64_t
     return true;
 }
 
+/* All heads of a token; the most there is if they are too many. */
 static uint64_t token_bytes(const pkv_plane *plane)
 {
-    return plane->heads * plane->row_bytes; /* known not to wrap */
+    uint64_t bytes;
+    return pkvi_mul(plane->heads, plane->row_bytes, &bytes) ? bytes : PKVI_SIZE_MAX;
 }
 
 /* ---- checks ---- */
@@ -66,7 +68,7 @@ static pkv_status check_layer(const pkvi_job *job, uint32_t l, uint32_t like)
     return PKV_OK;
 }
 
-static pkv_status check_form(const pkvi_job *job)
+pkv_status pkvi_check_chunk_content(const pkvi_job *job)
 {
     const pkv_transfer_params *p = &job->p;
     const pkv_transfer_pages *pages = pkvi_paged_side(p);
@@ -116,12 +118,11 @@ static pkv_status measure(pkvi_job *job)
     return PKV_OK;
 }
 
-pkv_status pkvi_check_chunks(pkvi_job *job)
+pkv_status pkvi_check_chunk_bounds(pkvi_job *job)
 {
     const pkv_transfer_chunks *c = job->p.chunks;
     uint64_t end = 0, address;
     PKVI_RETURN_IF(measure(job));
-    PKVI_RETURN_IF(check_form(job));
     const bool known =
         pkvi_mul(c->tokens, job->chunk_width, &end) && pkvi_add(end, c->offset, &end);
     for (uint32_t i = 0; i < c->n_chunks; i++) {

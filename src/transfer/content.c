@@ -39,10 +39,10 @@ static pkv_status check_plane(const pkvi_job *job, const side *s, uint32_t l, ui
         !pkvi_add((uint64_t)(uintptr_t)buffer->data, end, &address)) {
         return pkvi_refuse(job, PKV_TRANSFER_BOUNDS,
                            pkvi_field_of("%s[%u].layers[%u].planes[%u]", s->name, s->rank, l, p),
-                           "ends at byte %s%" PRIu64 ", and buffer %u has %" PRIu64
-                           " (offset %" PRIu64 ", block_stride %" PRIu64 ")",
-                           known ? "" : "beyond ", end, plane->buffer, buffer->bytes, plane->offset,
-                           plane->block_stride);
+                           "ends %s%" PRIu64 ", and buffer %u has %" PRIu64 " (offset %" PRIu64
+                           ", block_stride %" PRIu64 ")",
+                           known ? "at byte " : "beyond byte ", known ? end : PKVI_SIZE_MAX,
+                           plane->buffer, buffer->bytes, plane->offset, plane->block_stride);
     }
     return PKV_OK;
 }
@@ -169,10 +169,13 @@ pkv_status pkvi_check_sides(pkvi_job *job)
             i < n_src ? (side){&p->src[i], "src", i} : (side){&p->dst[i - n_src], "dst", i - n_src};
         PKVI_RETURN_IF(check_side(job, &first, &s, i < n_src ? p->n_src : p->n_dst));
     }
+    if (p->chunks) {
+        PKVI_RETURN_IF(pkvi_check_chunk_content(job));
+    }
     for (uint32_t i = 0; i < n; i++) {
         const side s =
             i < n_src ? (side){&p->src[i], "src", i} : (side){&p->dst[i - n_src], "dst", i - n_src};
         PKVI_RETURN_IF(check_bounds(job, &s));
     }
-    return p->chunks ? pkvi_check_chunks(job) : PKV_OK;
+    return p->chunks ? pkvi_check_chunk_bounds(job) : PKV_OK;
 }

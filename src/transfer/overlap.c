@@ -42,7 +42,7 @@ static void list_pieces(void *ctx, const pkvi_pieces *p)
 
 static bool list_side(const pkv_transfer_plan *plan, pkvi_arena *arena, span_list *list)
 {
-    pkvi_walk(plan, 0, plan->n_pairs, 0, plan->info.bytes, list_pieces, list);
+    pkvi_walk(plan, 0, plan->n_pairs, 0, plan->bytes, list_pieces, list);
     const uint64_t n = list->n;
     pkvi_span *room = pkvi_arena_get(arena, n, sizeof *room);
     list->at = pkvi_arena_get(arena, n, sizeof *list->at);
@@ -50,7 +50,7 @@ static bool list_side(const pkv_transfer_plan *plan, pkvi_arena *arena, span_lis
         return false;
     }
     list->n = 0;
-    pkvi_walk(plan, 0, plan->n_pairs, 0, plan->info.bytes, list_pieces, list);
+    pkvi_walk(plan, 0, plan->n_pairs, 0, plan->bytes, list_pieces, list);
     pkvi_sort_spans(list->at, room, list->n);
     return true;
 }

@@ -101,6 +101,13 @@ static void put_all(const pkvi_job *job)
     plan->step_pairs[p->n_layers] = plan->n_pairs;
 }
 
+/* Memory has fewer bytes, so that some are written twice. */
+static pkv_status too_many(const pkvi_job *job)
+{
+    return pkvi_refuse(job, PKV_TRANSFER_OVERLAP, pkvi_field_of("n_ids"),
+                       "more than 2^63 bytes would be written");
+}
+
 pkv_status pkvi_plan_pairs(pkvi_job *job)
 {
     pkv_transfer_plan *plan = job->plan;
@@ -123,10 +130,13 @@ pkv_status pkvi_plan_pairs(pkvi_job *job)
         if (!pkvi_mul(pair->heads, pair->row_bytes, &own) ||
             !pkvi_mul(own, plan->groups[pair->group].n_tokens, &own) ||
             !pkvi_add(bytes, own, &bytes)) {
-            return pkvi_refuse(job, PKV_TRANSFER_OVERLAP, pkvi_field_of("n_ids"),
-                               "more than 2^63 bytes would be written");
+            return too_many(job);
         }
     }
+    plan->bytes = bytes;
     plan->info.bytes = bytes;
+    if (job->p.op == PKV_TRANSFER_SWAP && !pkvi_mul(bytes, 2, &plan->info.bytes)) {
+        return too_many(job);
+    }
     return PKV_OK;
 }

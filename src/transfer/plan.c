@@ -84,7 +84,7 @@ void pkv_transfer_plan_info(const pkv_transfer_plan *plan, pkv_transfer_info *ou
 
 static uint64_t first_byte(const pkv_transfer_plan *plan, uint64_t pair)
 {
-    return pair < plan->n_pairs ? plan->pairs[pair].first_byte : plan->info.bytes;
+    return pair < plan->n_pairs ? plan->pairs[pair].first_byte : plan->bytes;
 }
 
 uint64_t pkv_transfer_layer_bytes(const pkv_transfer_plan *plan, uint32_t step)
@@ -92,5 +92,7 @@ uint64_t pkv_transfer_layer_bytes(const pkv_transfer_plan *plan, uint32_t step)
     if (step >= plan->info.n_layers) {
         return 0;
     }
-    return first_byte(plan, plan->step_pairs[step + 1]) - first_byte(plan, plan->step_pairs[step]);
+    const uint64_t bytes =
+        first_byte(plan, plan->step_pairs[step + 1]) - first_byte(plan, plan->step_pairs[step]);
+    return plan->swap ? 2 * bytes : bytes;
 }

@@ -148,7 +148,7 @@ static uint64_t share(uint64_t bytes, uint32_t worker, uint32_t n_workers)
 
 static uint64_t byte_of(const pkv_transfer_plan *plan, uint64_t pair)
 {
-    return pair < plan->n_pairs ? plan->pairs[pair].first_byte : plan->info.bytes;
+    return pair < plan->n_pairs ? plan->pairs[pair].first_byte : plan->bytes;
 }
 
 static void run_pairs(const pkv_transfer_plan *plan, uint64_t first, uint64_t last, uint32_t worker,

@@ -27,6 +27,7 @@ struct pkv_transfer_plan {
     uint64_t *step_pairs;   /* [n_layers + 1] first pair of each step */
     pkvi_run_group *groups; /* [n_layers] at most */
     uint32_t n_groups;
+    uint64_t bytes; /* of all pairs on one side */
     bool swap;
     pkv_transfer_info info;
 };
@@ -72,8 +73,9 @@ static inline uint32_t pkvi_step_layer(const pkv_transfer_params *p, uint32_t st
 pkv_status pkvi_check_form(pkvi_job *job);
 /* CONTENT and BOUNDS of pages and chunks. */
 pkv_status pkvi_check_sides(pkvi_job *job);
-/* CONTENT and BOUNDS of chunks; fills what pkvi_chunk_place() needs. */
-pkv_status pkvi_check_chunks(pkvi_job *job);
+/* Of chunks. The second fills what pkvi_chunk_place() needs. */
+pkv_status pkvi_check_chunk_content(const pkvi_job *job);
+pkv_status pkvi_check_chunk_bounds(pkvi_job *job);
 /* RANGE of ids and tokens. Fills n_tokens. */
 pkv_status pkvi_check_ids(pkvi_job *job);
 /* Place of a plane in a chunk, from the start of the chunk. */
