@@ -16,7 +16,7 @@ typedef struct bench_entry {
 static const bench_entry entries[] = {
     {"pool", bench_pool, 15, {"--blocks", "--sequences", "--curve", "--tokens", NULL}},
     {"prefix", bench_prefix, 15, {"--prompts", "--tokens", NULL}},
-    {"transfer", bench_transfer, 5, {"--bytes", NULL}},
+    {"transfer", bench_transfer, 3, {"--bytes", NULL}},
 };
 
 /* NULL with a line on stderr. */
@@ -111,7 +111,7 @@ int cmd_bench(int argc, char **argv)
         {"--tokens", "N", "tokens of a prompt (32768)", NULL},
         {"--prompts", "N", "prefix: cached prompts beside the one that is looked up (1000)", NULL},
         {"--bytes", "BYTES", "transfer: pages and chunks together (4.5GiB)", NULL},
-        {"--runs", "N", "samples of each figure (15, transfer 5; fewer of large pools in a curve)",
+        {"--runs", "N", "samples of each figure (15, transfer 3; fewer of large pools in a curve)",
          NULL},
         {"--json", NULL, "all figures as JSON", NULL},
         {NULL, NULL, NULL, NULL},
