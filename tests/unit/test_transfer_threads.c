@@ -48,8 +48,8 @@ static void assert_threads_move(const pkv_transfer_params *params, const uint8_t
         for (int layerwise = 0; layerwise < 2; layerwise++) {
             memcpy(b, before, sizeof b);
             for (uint32_t step = 0; step < (layerwise ? LAYERS : 1); step++) {
-                run_all((worker){.plan = plan, .n_workers = n, .step = step,
-                                 .layerwise = layerwise != 0});
+                run_all((worker){
+                    .plan = plan, .n_workers = n, .step = step, .layerwise = layerwise != 0});
             }
             assert_memory_equal(b, wanted, sizeof b);
         }
