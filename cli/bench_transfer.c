@@ -2,13 +2,12 @@
  *
  * Sixteen layers of pages [plane][block][token][head] in one buffer, chunks of 256 tokens in the
  * form 2LTD (MLA where there is one plane), all blocks in random order, everything in each run. A
- * piece is one plane of one block of one layer. The ceiling is the best of the loops, measured
- * right before and after; "memcpy" is the loop that calls memcpy for each piece. */
+ * piece is one plane of one block of one layer. The ceiling is the best of the loops, measured in
+ * turn with ours; "memcpy" is the loop that calls memcpy for each piece. */
 #define _DEFAULT_SOURCE
 
 #include "bench_transfer.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -44,8 +43,8 @@ typedef struct rig {
     pkv_transfer_plan *plan;
     pkv_plane planes[BENCH_LAYERS][MAX_PLANES];
     pkv_layer_pages layers[BENCH_LAYERS];
-    pthread_barrier_t barrier; /* between layers */
     bench_loop *loop;
+    uint32_t slice;
 } rig;
 
 static uint64_t token_bytes(const shape *s)
@@ -175,29 +174,28 @@ static void make_plan(rig *r, int op, uint64_t n_blocks)
 
 /* ---- work ---- */
 
+/* The whole is done in slices, so that what disturbs the machine disturbs all variants alike. */
+enum { SLICES = BENCH_LAYERS };
+
 static void work_plan(void *ctx, uint32_t worker, uint32_t n_workers)
 {
     const rig *r = ctx;
-    bench_need(pkv_transfer_run(r->plan, worker, n_workers) == PKV_OK, "run");
+    bench_need(pkv_transfer_run(r->plan, r->slice * n_workers + worker, SLICES * n_workers) ==
+                   PKV_OK,
+               "run");
 }
 
-/* No layer begins before the last one is done. */
-static void work_layers(void *ctx, uint32_t worker, uint32_t n_workers)
+static void work_layer(void *ctx, uint32_t worker, uint32_t n_workers)
 {
-    rig *r = ctx;
-    for (uint32_t step = 0; step < BENCH_LAYERS; step++) {
-        bench_need(pkv_transfer_run_layer(r->plan, step, worker, n_workers) == PKV_OK, "run");
-        if (n_workers > 1) {
-            (void)pthread_barrier_wait(&r->barrier);
-        }
-    }
+    const rig *r = ctx;
+    bench_need(pkv_transfer_run_layer(r->plan, r->slice, worker, n_workers) == PKV_OK, "run");
 }
 
 static void work_loop(void *ctx, uint32_t worker, uint32_t n_workers)
 {
     const rig *r = ctx;
-    const size_t from = r->n_moves * worker / n_workers;
-    const size_t to = r->n_moves * (worker + 1) / n_workers;
+    const size_t parts = (size_t)SLICES * n_workers, part = (size_t)r->slice * n_workers + worker;
+    const size_t from = r->n_moves * part / parts, to = r->n_moves * (part + 1) / parts;
     r->loop(r->moves + from, to - from, r->piece_bytes);
 }
 
@@ -219,22 +217,39 @@ static void check_moved(const rig *r)
     }
 }
 
+/* Seconds of a loop, or of ours (`which` is BENCH_LOOPS), for one slice. */
+static double slice_seconds(rig *r, int which, uint32_t slice, int op, uint32_t threads)
+{
+    r->slice = slice;
+    if (which == BENCH_LOOPS) {
+        return bench_threads(op == LAYERWISE ? work_layer : work_plan, r, threads);
+    }
+    r->loop = bench_loop_of(which);
+    return r->loop ? bench_threads(work_loop, r, threads) : 1e9;
+}
+
+/* Variants take turns, each with a slice that the others have not touched for a while. */
 static void measure(rig *r, int op, uint32_t threads, uint64_t runs)
 {
+    enum { VARIANTS = BENCH_LOOPS + 1 };
     f.bytes = r->n_moves * r->piece_bytes;
-    (void)pthread_barrier_init(&r->barrier, NULL, threads);
     for (uint64_t run = 0; run < runs; run++) {
-        double best = 0;
-        for (int which = 0; which < BENCH_LOOPS; which++) {
-            r->loop = bench_loop_of(which);
-            f.loops[which][run] = r->loop ? bench_threads(work_loop, r, threads) : 1e9;
-            best = which == 0 || f.loops[which][run] < best ? f.loops[which][run] : best;
+        double seconds[VARIANTS] = {0};
+        for (uint32_t i = 0; i < SLICES; i++) {
+            for (uint32_t v = 0; v < VARIANTS; v++) {
+                const uint32_t slice = (i + v * (SLICES / VARIANTS)) % SLICES;
+                seconds[v] += slice_seconds(r, (int)v, slice, op, threads);
+            }
         }
-        f.ours[run] = bench_threads(op == LAYERWISE ? work_layers : work_plan, r, threads);
+        double best = seconds[0];
+        for (int which = 0; which < BENCH_LOOPS; which++) {
+            f.loops[which][run] = seconds[which];
+            best = seconds[which] < best ? seconds[which] : best;
+        }
+        f.ours[run] = seconds[BENCH_LOOPS];
         f.of_ceiling[run] = best / f.ours[run];
         f.of_memcpy[run] = f.loops[BENCH_MEMCPY][run] / f.ours[run];
     }
-    (void)pthread_barrier_destroy(&r->barrier);
     check_moved(r);
 }
 

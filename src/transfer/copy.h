@@ -9,11 +9,23 @@
  * below, whoever reads them next may find them in a cache. */
 #define PKVI_STREAM_BYTES ((uint64_t)8 << 20)
 
-/* Copies n bytes past the caches; `next`: what will be read after them, or NULL. */
-typedef void pkvi_stream_copy(void *dst, const void *src, size_t n, const void *next);
+/* Rows of one size with one stride on each side. */
+typedef struct pkvi_rows {
+    char *dst;
+    const char *src;
+    size_t dst_stride, src_stride, n, bytes;
+} pkvi_rows;
 
-/* The best one for this processor. NULL: it has no such stores. */
-pkvi_stream_copy *pkvi_stream_copy_of_cpu(void);
+/* Copies past the caches. */
+typedef struct pkvi_stream {
+    /* n bytes; `next`: what will be read after them, or NULL. */
+    void (*copy)(void *dst, const void *src, size_t n, const void *next);
+    /* Rows that are whole lines of the destination. */
+    void (*rows)(const pkvi_rows *rows);
+} pkvi_stream;
+
+/* The best ones for this processor. NULL: it has no such stores. */
+const pkvi_stream *pkvi_stream_of_cpu(void);
 /* Makes the bytes visible to whoever synchronises with this thread. */
 void pkvi_stream_fence(void);
 

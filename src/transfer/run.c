@@ -15,7 +15,7 @@ typedef struct mover {
     char *dst;
     const char *src;
     uint64_t bytes;
-    pkvi_stream_copy *stream; /* NULL: through the caches */
+    const pkvi_stream *stream; /* NULL: through the caches */
 } mover;
 
 static void *at(uint64_t address)
@@ -26,7 +26,7 @@ static void *at(uint64_t address)
 static void flush(mover *m, const void *next)
 {
     if (m->stream && m->bytes >= LEAST_STREAM) {
-        m->stream(m->dst, m->src, m->bytes, next);
+        m->stream->copy(m->dst, m->src, m->bytes, next);
     } else if (m->bytes > 0) {
         memcpy(m->dst, m->src, m->bytes);
     }
@@ -85,12 +85,13 @@ static bool whole_lines(const pkvi_pieces *p)
 static void stream_grid(const mover *m, const pkvi_pieces *p)
 {
     for (uint64_t o = 0; o < p->n_outer; o++) {
-        char *dst = at(p->dst + o * p->dst_outer);
-        const char *src = at(p->src + o * p->src_outer);
-        for (uint64_t i = 0; i < p->n_inner; i++) {
-            m->stream(dst + i * p->dst_inner, src + i * p->src_inner, p->bytes,
-                      i + 1 < p->n_inner ? src + (i + 1) * p->src_inner : NULL);
-        }
+        const pkvi_rows rows = {.dst = at(p->dst + o * p->dst_outer),
+                                .src = at(p->src + o * p->src_outer),
+                                .dst_stride = p->dst_inner,
+                                .src_stride = p->src_inner,
+                                .n = p->n_inner,
+                                .bytes = p->bytes};
+        m->stream->rows(&rows);
     }
 }
 
@@ -154,7 +155,7 @@ static uint64_t byte_of(const pkv_transfer_plan *plan, uint64_t pair)
 static void run_pairs(const pkv_transfer_plan *plan, uint64_t first, uint64_t last, uint32_t worker,
                       uint32_t n_workers)
 {
-    mover m = {.stream = plan->info.streaming ? pkvi_stream_copy_of_cpu() : NULL};
+    mover m = {.stream = plan->info.streaming ? pkvi_stream_of_cpu() : NULL};
     const uint64_t start = byte_of(plan, first), bytes = byte_of(plan, last) - start;
     const uint64_t from = start + share(bytes, worker, n_workers);
     const uint64_t to = start + share(bytes, worker + 1, n_workers);
