@@ -1,4 +1,4 @@
-/* bench_loops.c  The ceiling of transfers: loops that move the same pieces and know nothing else. */
+/* bench_loops.c  The ceiling of transfers: loops that move the same pieces and know no more. */
 #include <pthread.h>
 #include <string.h>
 

@@ -145,8 +145,8 @@ PKV_API void pkv_transfer_params_init(pkv_transfer_params *params);
 
 /** Checks everything and keeps what runs need: about 100 bytes for each layer and plane, and 56 for
  *  each stretch of tokens. *out is NULL after a failure, and not a byte has moved.
- *  INVAL: refused; *refusal (or NULL) has the rule and the field, in this order: malformed, RANGE of
- *  layers, CONTENT, BOUNDS, the other RANGE, OVERLAP. NOMEM.
+ *  INVAL: refused; *refusal (or NULL) has the rule and the field of the first of: malformed, RANGE
+ *  of layers, CONTENT, BOUNDS, the other RANGE, OVERLAP. NOMEM.
  *  O(ids + layers * planes), and O(n log n) for n pieces of memory where planes are so interleaved
  *  that only their bytes can tell whether they overlap. Caller destroys. */
 PKV_API PKV_NODISCARD pkv_status pkv_transfer_plan_create(const pkv_transfer_params *params,

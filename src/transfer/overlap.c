@@ -1,8 +1,8 @@
 /* overlap.c  Whether a byte would be written twice, or both read and written.
  *
  * What decides is the bytes of the rows that move, whatever the buffers are called: all pieces are
- * listed by address, sorted, and neighbours are compared. That takes memory and time for each piece,
- * so that apart.c first tries to show from strides alone that no two rows can meet. */
+ * listed by address, sorted, and neighbours are compared. That takes memory and time for each
+ * piece, so that apart.c first tries to show from strides alone that no two rows can meet. */
 #include <inttypes.h>
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-"""pagedkv transfer, against row-by-row copies of its own: random jobs, refusals, forms of answers."""
+"""pagedkv transfer, against row-by-row copies: random jobs, refusals, forms of answers."""
 import copy
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from support import program, transfer_model  # noqa: E402
+from support import program, transfer_maker, transfer_model  # noqa: E402
 from support.program import run  # noqa: E402
 
 SEED = int(os.environ.get("PKV_SEED", "1"))
@@ -91,11 +91,11 @@ class Transfer(program.Case):
 
 class Random(Transfer):
     def assert_like_model(self, seed, spoiled):
-        maker = transfer_model.Maker(seed)
+        maker = transfer_maker.Maker(seed)
         job, files = maker.job()
         if spoiled:
             job = copy.deepcopy(job)
-            transfer_model.spoil(job, maker.random)
+            transfer_maker.spoil(job, maker.random)
         self.put(files)
         with self.subTest(seed=seed, job=json.dumps(job)):
             try:
@@ -208,7 +208,8 @@ class Refusals(Transfer):
 
     def test_an_empty_file_has_no_rows(self):
         (self.path / "empty").write_bytes(b"")
-        self.assert_no(self.transfer(changed(GATHER, ("dst.files", ["empty"]))), "BOUNDS", "0 bytes")
+        self.assert_no(self.transfer(changed(GATHER, ("dst.files", ["empty"]))), "BOUNDS",
+                       "0 bytes")
 
 
 class Answers(Transfer):

@@ -1,6 +1,6 @@
 /* test_transfer_random.c  Random structures, strides and forms, beside a copy index by index:
  * what moves is right, what does not is untouched, and memory around it is not even read.
- * PKV_SEED and PKV_RANDOM_TRANSFERS in the environment choose where it begins and how long it is. */
+ * PKV_SEED and PKV_RANDOM_TRANSFERS in the environment: where it begins, and how long it is. */
 #define _DEFAULT_SOURCE
 
 #include "transfer_naive.h"

@@ -1,5 +1,5 @@
-/* test_transfer_threads.c  Workers of one run, each in a thread of its own. The tsan preset runs it,
- * too. */
+/* test_transfer_threads.c  Workers of one run, each in a thread of its own. The tsan preset runs
+ * it, too. */
 #include "transfer_fixture.h"
 
 #include <pthread.h>
