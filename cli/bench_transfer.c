@@ -205,6 +205,7 @@ static void work_loop(void *ctx, uint32_t worker, uint32_t n_workers)
 typedef struct figure {
     double ours[BENCH_MAX_RUNS], loops[BENCH_LOOPS][BENCH_MAX_RUNS];
     double of_ceiling[BENCH_MAX_RUNS], of_memcpy[BENCH_MAX_RUNS];
+    double plan_ms;
     uint64_t bytes;
 } figure;
 
@@ -270,9 +271,10 @@ static void tell(const rig *r, int op, uint32_t threads, uint64_t runs, json_t *
     const double share = bench_quantile(f.of_ceiling, runs, 0.5);
     const double plain = bench_quantile(f.of_memcpy, runs, 0.5);
     if (!list) {
-        printf("  %-9s %4llu %7.1f %9.1f %-12s %7.1f %7.3f %8.3f  %s\n", op_names[op],
+        printf("  %-9s %4llu %7.1f %9.1f %-12s %7.1f %7.3f %8.3f %8.2f  %s\n", op_names[op],
                (unsigned long long)r->block_size, ours, loops[best], bench_loop_name(best),
-               loops[BENCH_MEMCPY], share, plain, share >= bound && plain >= 1 ? "met" : "NOT MET");
+               loops[BENCH_MEMCPY], share, plain, f.plan_ms,
+               share >= bound && plain >= 1 ? "met" : "NOT MET");
         (void)fflush(stdout);
         return;
     }
@@ -289,6 +291,7 @@ static void tell(const rig *r, int op, uint32_t threads, uint64_t runs, json_t *
     cli_set(row, "memcpy_gb_per_s", json_real(loops[BENCH_MEMCPY]));
     cli_set(row, "ratio", json_real(share));
     cli_set(row, "memcpy_ratio", json_real(plain));
+    cli_set(row, "plan_ms", json_real(f.plan_ms));
     cli_set(row, "bound", json_real(bound));
     cli_set(row, "met", json_boolean(share >= bound && plain >= 1));
     cli_push(list, row);
@@ -301,7 +304,9 @@ static void bench_op(rig *r, int op, uint32_t threads, const bench_params *param
         n = LAYERWISE_TOKENS / r->block_size;
     }
     list_moves(r, op, n);
+    const double start = bench_now();
     make_plan(r, op, n);
+    f.plan_ms = (bench_now() - start) / 1e6;
     measure(r, op, threads, params->runs);
     tell(r, op, threads, params->runs, list);
     pkv_transfer_plan_destroy(r->plan);
@@ -311,9 +316,9 @@ static void bench_shape(rig *r, uint32_t threads, const bench_params *params, js
 {
     uint64_t state = UINT64_C(0x9e3779b97f4a7c15);
     if (!list) {
-        printf("%s, %u thread%s\n  %-9s %4s %7s %9s %-12s %7s %7s %8s\n", r->shape->name, threads,
-               threads > 1 ? "s" : "", "", "page", "GB/s", "ceiling", "by", "memcpy", "ratio",
-               "/memcpy");
+        printf("%s, %u thread%s\n  %-9s %4s %7s %9s %-12s %7s %7s %8s %8s\n", r->shape->name,
+               threads, threads > 1 ? "s" : "", "", "page", "GB/s", "ceiling", "by", "memcpy",
+               "ratio", "/memcpy", "plan, ms");
     }
     for (int i = 0; i < N_BLOCK_SIZES; i++) {
         r->block_size = block_sizes[i];

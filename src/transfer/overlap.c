@@ -83,14 +83,39 @@ static bool meets(const span_list *a, const span_list *b, uint64_t *at)
     return false;
 }
 
+/* Name of the buffer that holds an address, and the byte of it. */
+static pkvi_field name_byte(const pkv_transfer_pages *sides, uint32_t n, const char *side,
+                            uint64_t at, uint64_t *byte)
+{
+    for (uint32_t r = 0; sides && r < n; r++) {
+        for (uint32_t i = 0; i < sides[r].n_buffers; i++) {
+            const uint64_t data = (uint64_t)(uintptr_t)sides[r].buffers[i].data;
+            if (at >= data && at - data < sides[r].buffers[i].bytes) {
+                *byte = at - data;
+                return pkvi_field_of("%s[%u].buffers[%u]", side, r, i);
+            }
+        }
+    }
+    return pkvi_field_of("%s", "");
+}
+
 static pkv_status refuse(const pkvi_job *job, uint64_t at, const char *how)
 {
     const pkv_transfer_params *p = &job->p;
     const char *field = p->op == PKV_TRANSFER_GATHER ? "chunks"
                         : p->dst_slots               ? "dst_slots"
                                                      : "dst_blocks";
+    uint64_t byte = 0;
+    pkvi_field where = name_byte(p->dst, p->n_dst, "dst", at, &byte);
+    if (!where.text[0]) { /* of a gather and of a swap: all that moves is there */
+        where = name_byte(p->src, p->n_src, "src", at, &byte);
+    }
+    if (!where.text[0]) {
+        return pkvi_refuse(job, PKV_TRANSFER_OVERLAP, pkvi_field_of("%s", field),
+                           "a byte of a chunk would be %s", how);
+    }
     return pkvi_refuse(job, PKV_TRANSFER_OVERLAP, pkvi_field_of("%s", field),
-                       "the byte at address %#" PRIx64 " would be %s", at, how);
+                       "byte %" PRIu64 " of %s would be %s", byte, where.text, how);
 }
 
 static pkv_status compare(const pkvi_job *job, pkvi_arena *arena)

@@ -25,8 +25,8 @@ CURVE = ["take_release", "share", "cache_full", "lookup", "take_evicting", "read
          "chase_16"]
 POOL = ("--blocks", 64, "--tokens", 40, "--sequences", 3, "--runs", 2)
 TRANSFER_FIELDS = ["block_size", "bound", "bytes", "ceiling", "ceiling_gb_per_s", "gb_per_s",
-                   "memcpy_gb_per_s", "memcpy_ratio", "met", "name", "piece_bytes", "ratio",
-                   "shape", "threads"]
+                   "memcpy_gb_per_s", "memcpy_ratio", "met", "name", "piece_bytes", "plan_ms",
+                   "ratio", "shape", "threads"]
 TRANSFER = [(shape, threads, size, name)
             for shape in ("8x128 bf16", "8x128 1-byte", "1x576 bf16", "1x576 1-byte")
             for threads in (1, 2) for size in (16, 32, 64, 128)
