@@ -201,10 +201,12 @@ static void work_loop(void *ctx, uint32_t worker, uint32_t n_workers)
 
 /* ---- figures ---- */
 
-/* One figure: seconds of each run. */
+/* The loops, and ours as the last. */
+enum { OURS = BENCH_LOOPS, VARIANTS };
+
+/* Seconds of each slice; of all of them, each the median of its runs. */
 typedef struct figure {
-    double ours[BENCH_MAX_RUNS], loops[BENCH_LOOPS][BENCH_MAX_RUNS];
-    double of_ceiling[BENCH_MAX_RUNS], of_memcpy[BENCH_MAX_RUNS];
+    double slices[VARIANTS][SLICES][BENCH_MAX_RUNS], seconds[VARIANTS];
     double plan_ms;
     uint64_t bytes;
 } figure;
@@ -218,62 +220,55 @@ static void check_moved(const rig *r)
     }
 }
 
-/* Seconds of a loop, or of ours (`which` is BENCH_LOOPS), for one slice. */
-static double slice_seconds(rig *r, int which, uint32_t slice, int op, uint32_t threads)
+static double slice_seconds(rig *r, uint32_t variant, uint32_t slice, int op, uint32_t threads)
 {
     r->slice = slice;
-    if (which == BENCH_LOOPS) {
+    if (variant == OURS) {
         return bench_threads(op == LAYERWISE ? work_layer : work_plan, r, threads);
     }
-    r->loop = bench_loop_of(which);
+    r->loop = bench_loop_of((int)variant);
     return r->loop ? bench_threads(work_loop, r, threads) : 1e9;
 }
 
 /* Variants take turns, each with a slice that the others have not touched for a while. */
 static void measure(rig *r, int op, uint32_t threads, uint64_t runs)
 {
-    enum { VARIANTS = BENCH_LOOPS + 1 };
     f.bytes = r->n_moves * r->piece_bytes;
     for (uint64_t run = 0; run < runs; run++) {
-        double seconds[VARIANTS] = {0};
         for (uint32_t i = 0; i < SLICES; i++) {
             for (uint32_t v = 0; v < VARIANTS; v++) {
                 const uint32_t slice = (i + v * (SLICES / VARIANTS)) % SLICES;
-                seconds[v] += slice_seconds(r, (int)v, slice, op, threads);
+                f.slices[v][slice][run] = slice_seconds(r, v, slice, op, threads);
             }
         }
-        double best = seconds[0];
-        for (int which = 0; which < BENCH_LOOPS; which++) {
-            f.loops[which][run] = seconds[which];
-            best = seconds[which] < best ? seconds[which] : best;
+    }
+    for (uint32_t v = 0; v < VARIANTS; v++) {
+        f.seconds[v] = 0;
+        for (uint32_t i = 0; i < SLICES; i++) {
+            f.seconds[v] += bench_quantile(f.slices[v][i], runs, 0.5);
         }
-        f.ours[run] = seconds[BENCH_LOOPS];
-        f.of_ceiling[run] = best / f.ours[run];
-        f.of_memcpy[run] = f.loops[BENCH_MEMCPY][run] / f.ours[run];
     }
     check_moved(r);
 }
 
-static double rate(double *seconds, uint64_t runs)
+static double rate(uint32_t variant)
 {
-    return (double)f.bytes / bench_quantile(seconds, runs, 0.5) / 1e9;
+    return (double)f.bytes / f.seconds[variant] / 1e9;
 }
 
-static void tell(const rig *r, int op, uint32_t threads, uint64_t runs, json_t *list)
+static void tell(const rig *r, int op, uint32_t threads, json_t *list)
 {
-    int best = 0;
-    double loops[BENCH_LOOPS];
-    for (int which = 0; which < BENCH_LOOPS; which++) {
-        loops[which] = rate(f.loops[which], runs);
-        best = loops[which] > loops[best] ? which : best;
+    uint32_t best = 0;
+    for (uint32_t v = 0; v < BENCH_LOOPS; v++) {
+        best = f.seconds[v] < f.seconds[best] ? v : best;
     }
-    const double ours = rate(f.ours, runs), bound = op == LAYERWISE ? 0.85 : 0.9;
-    const double share = bench_quantile(f.of_ceiling, runs, 0.5);
-    const double plain = bench_quantile(f.of_memcpy, runs, 0.5);
+    const double ours = rate(OURS), ceiling = rate(best), plain_rate = rate(BENCH_MEMCPY);
+    const double share = ours / ceiling, plain = ours / plain_rate;
+    const double bound = op == LAYERWISE ? 0.85 : 0.9;
     if (!list) {
         printf("  %-9s %4llu %7.1f %9.1f %-12s %7.1f %7.3f %8.3f %8.2f  %s\n", op_names[op],
-               (unsigned long long)r->block_size, ours, loops[best], bench_loop_name(best),
-               loops[BENCH_MEMCPY], share, plain, f.plan_ms,
+               (unsigned long long)r->block_size, ours, ceiling, bench_loop_name((int)best),
+               plain_rate, share, plain, f.plan_ms,
                share >= bound && plain >= 1 ? "met" : "NOT MET");
         (void)fflush(stdout);
         return;
@@ -286,9 +281,9 @@ static void tell(const rig *r, int op, uint32_t threads, uint64_t runs, json_t *
     cli_set(row, "bytes", cli_int(f.bytes));
     cli_set(row, "piece_bytes", cli_int(r->piece_bytes));
     cli_set(row, "gb_per_s", json_real(ours));
-    cli_set(row, "ceiling_gb_per_s", json_real(loops[best]));
-    cli_set(row, "ceiling", json_string(bench_loop_name(best)));
-    cli_set(row, "memcpy_gb_per_s", json_real(loops[BENCH_MEMCPY]));
+    cli_set(row, "ceiling_gb_per_s", json_real(ceiling));
+    cli_set(row, "ceiling", json_string(bench_loop_name((int)best)));
+    cli_set(row, "memcpy_gb_per_s", json_real(plain_rate));
     cli_set(row, "ratio", json_real(share));
     cli_set(row, "memcpy_ratio", json_real(plain));
     cli_set(row, "plan_ms", json_real(f.plan_ms));
@@ -308,7 +303,7 @@ static void bench_op(rig *r, int op, uint32_t threads, const bench_params *param
     make_plan(r, op, n);
     f.plan_ms = (bench_now() - start) / 1e6;
     measure(r, op, threads, params->runs);
-    tell(r, op, threads, params->runs, list);
+    tell(r, op, threads, list);
     pkv_transfer_plan_destroy(r->plan);
 }
 
