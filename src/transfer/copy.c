@@ -83,9 +83,11 @@ DEFINE_ROWS(rows_128, , STORE_128)
 
 static const pkvi_stream wide = {copy_512, rows_512}, narrow = {copy_128, rows_128};
 
-const pkvi_stream *pkvi_stream_of_cpu(void)
+const pkvi_stream *pkvi_stream_of_cpu(unsigned i)
 {
-    return __builtin_cpu_supports("avx512f") ? &wide : &narrow;
+    const pkvi_stream *const all[] = {&wide, &narrow, NULL, NULL};
+    const unsigned first = __builtin_cpu_supports("avx512f") ? 0 : 1;
+    return i < 2 ? all[first + i] : NULL;
 }
 
 void pkvi_stream_fence(void)
@@ -95,8 +97,9 @@ void pkvi_stream_fence(void)
 
 #else
 
-const pkvi_stream *pkvi_stream_of_cpu(void)
+const pkvi_stream *pkvi_stream_of_cpu(unsigned i)
 {
+    (void)i;
     return NULL;
 }
 

@@ -24,8 +24,8 @@ typedef struct pkvi_stream {
     void (*rows)(const pkvi_rows *rows);
 } pkvi_stream;
 
-/* The best ones for this processor. NULL: it has no such stores. */
-const pkvi_stream *pkvi_stream_of_cpu(void);
+/* Those of this processor, the best one first; NULL beyond the last. */
+const pkvi_stream *pkvi_stream_of_cpu(unsigned i);
 /* Makes the bytes visible to whoever synchronises with this thread. */
 void pkvi_stream_fence(void);
 

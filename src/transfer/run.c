@@ -155,7 +155,7 @@ static uint64_t byte_of(const pkv_transfer_plan *plan, uint64_t pair)
 static void run_pairs(const pkv_transfer_plan *plan, uint64_t first, uint64_t last, uint32_t worker,
                       uint32_t n_workers)
 {
-    mover m = {.stream = plan->info.streaming ? pkvi_stream_of_cpu() : NULL};
+    mover m = {.stream = plan->info.streaming ? pkvi_stream_of_cpu(0) : NULL};
     const uint64_t start = byte_of(plan, first), bytes = byte_of(plan, last) - start;
     const uint64_t from = start + share(bytes, worker, n_workers);
     const uint64_t to = start + share(bytes, worker + 1, n_workers);

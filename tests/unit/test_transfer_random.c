@@ -3,6 +3,8 @@
  * PKV_SEED and PKV_RANDOM_TRANSFERS in the environment: where it begins, and how long it is. */
 #define _DEFAULT_SOURCE
 
+#include "transfer/copy.h"
+
 #include "transfer_naive.h"
 
 static uint64_t state;
@@ -365,11 +367,49 @@ static void every_tail_length_and_misalignment_is_copied_exactly(void **s)
     guarded_free(&to);
 }
 
+/* Also those that a better one hides. Rows are whole lines with gaps; nothing else is written. */
+static void every_way_to_stream_writes_its_bytes_and_no_others(void **s)
+{
+    (void)s;
+    enum { ROOM = 8192, STRIDE = 320 };
+    guarded from = guarded_new(ROOM, true), to = guarded_new(ROOM, true);
+    static uint8_t wanted[ROOM];
+    const pkvi_stream *stream;
+    fill(from.data, ROOM, 4);
+    for (unsigned i = 0; (stream = pkvi_stream_of_cpu(i)) != NULL; i++) {
+        for (size_t n = 0; n < 2200; n += 1 + n / 150) {
+            const size_t src_at = ROOM - n, dst_at = ROOM - n - n % 5;
+            fill(to.data, ROOM, 5);
+            memcpy(wanted, to.data, ROOM);
+            memcpy(wanted + dst_at, from.data + src_at, n);
+            stream->copy(to.data + dst_at, from.data + src_at, n, n % 2 ? from.data : NULL);
+            pkvi_stream_fence();
+            assert_memory_equal(to.data, wanted, ROOM);
+        }
+        for (size_t bytes = 64; bytes <= STRIDE; bytes += 64) {
+            const size_t n = 20;
+            uint8_t *const dst = to.data + ROOM - n * STRIDE, *const src = from.data + 3;
+            const pkvi_rows rows = {(char *)dst, (const char *)src, STRIDE, 333, n, bytes};
+            fill(to.data, ROOM, 6);
+            memcpy(wanted, to.data, ROOM);
+            for (size_t r = 0; r < n; r++) {
+                memcpy(wanted + ROOM - n * STRIDE + r * STRIDE, src + r * 333, bytes);
+            }
+            stream->rows(&rows);
+            pkvi_stream_fence();
+            assert_memory_equal(to.data, wanted, ROOM);
+        }
+    }
+    guarded_free(&from);
+    guarded_free(&to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scattering_what_was_gathered_gives_the_same_bytes_for_every_pair_of_forms),
         cmocka_unit_test(every_tail_length_and_misalignment_is_copied_exactly),
+        cmocka_unit_test(every_way_to_stream_writes_its_bytes_and_no_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
