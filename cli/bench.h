@@ -150,12 +150,14 @@ typedef struct bench_params {
     uint64_t sequences; /* that advance together */
     uint64_t tokens;    /* of a prompt */
     uint64_t prompts;   /* cached ones, beside the one that is looked up */
+    int64_t bytes;      /* of pages and chunks together */
     bool curve, json;
 } bench_params;
 
 /* They print, or fill the answer. */
 void bench_pool(const bench_params *params, json_t *answer);
 void bench_prefix(const bench_params *params, json_t *answer);
+void bench_transfer(const bench_params *params, json_t *answer);
 /* Parts of the pool's. */
 void bench_curve(const bench_params *params, json_t *answer);
 void bench_prompts(const bench_params *params, json_t *answer);

@@ -83,5 +83,6 @@ int cmd_keys(int argc, char **argv);
 int cmd_layout(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_shell(int argc, char **argv);
+int cmd_transfer(int argc, char **argv);
 
 #endif

@@ -5,39 +5,61 @@
 
 typedef void (*bench_run)(const bench_params *params, json_t *answer);
 
+/* A benchmark and the options that it has beside --runs and --json. */
+typedef struct bench_entry {
+    const char *name;
+    bench_run run;
+    uint64_t runs; /* unless they are given */
+    const char *options[5];
+} bench_entry;
+
+static const bench_entry entries[] = {
+    {"pool", bench_pool, 15, {"--blocks", "--sequences", "--curve", "--tokens", NULL}},
+    {"prefix", bench_prefix, 15, {"--prompts", "--tokens", NULL}},
+    {"transfer", bench_transfer, 3, {"--bytes", NULL}},
+};
+
 /* NULL with a line on stderr. */
-static bench_run find_bench(const cli_command *command)
+static const bench_entry *find_bench(const cli_command *command)
 {
     const char *name = command->n_operands > 0 ? command->operands[0] : "";
-    if (strcmp(name, "pool") == 0) {
-        return bench_pool;
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        if (strcmp(name, entries[i].name) == 0) {
+            return &entries[i];
+        }
     }
-    if (strcmp(name, "prefix") == 0) {
-        return bench_prefix;
-    }
-    fprintf(stderr, "pagedkv: bench \"%.40s\": pool or prefix was expected\n", name);
+    fprintf(stderr, "pagedkv: bench \"%.40s\": pool or prefix or transfer was expected\n", name);
     return NULL;
 }
 
-/* An option of the other benchmark ends it. */
-static bool has_other(const cli_command *command, bool pool)
+static bool knows(const bench_entry *entry, const char *option)
 {
-    static const char *const of_pool[] = {"--blocks", "--sequences", "--curve", NULL};
-    static const char *const of_prefix[] = {"--prompts", NULL};
-    for (const char *const *name = pool ? of_prefix : of_pool; *name; name++) {
-        if (cli_has(command, *name)) {
-            fprintf(stderr, "pagedkv: bench %s has no %s\n", command->operands[0], *name);
+    for (const char *const *name = entry->options; *name; name++) {
+        if (strcmp(*name, option) == 0) {
+            return true;
+        }
+    }
+    return strcmp(option, "--runs") == 0 || strcmp(option, "--json") == 0;
+}
+
+/* An option of another benchmark ends it. */
+static bool has_other(const cli_command *command, const bench_entry *entry)
+{
+    for (const cli_option *o = command->options; o->name; o++) {
+        if (o->given && !knows(entry, o->name)) {
+            fprintf(stderr, "pagedkv: bench %s has no %s\n", entry->name, o->name);
             return true;
         }
     }
     return false;
 }
 
-static int read_numbers(const cli_command *command, bool pool, bench_params *params)
+static int read_numbers(const cli_command *command, const bench_entry *entry, bench_params *params)
 {
-    if (has_other(command, pool)) {
+    if (has_other(command, entry)) {
         return EXIT_INPUT;
     }
+    params->runs = entry->runs;
     params->curve = cli_has(command, "--curve");
     params->blocks = params->curve ? 10000000 : 100000;
     int done = cli_number(command, "--runs", 1, BENCH_MAX_RUNS, &params->runs);
@@ -53,6 +75,9 @@ static int read_numbers(const cli_command *command, bool pool, bench_params *par
     if (done < 0) {
         done = cli_number(command, "--sequences", 1, 10000, &params->sequences);
     }
+    if (done < 0) {
+        done = cli_bytes(command, "--bytes", &params->bytes);
+    }
     return done;
 }
 
@@ -60,15 +85,21 @@ static int run_bench(const char *name, bench_run run, const bench_params *params
 {
     char cpu[128];
     if (!params->json) {
-        printf("pagedkv bench %s: %s; medians of %llu runs; ratio: ceiling / figure\ncold: %s\n\n",
-               name, bench_cpu(cpu), (unsigned long long)params->runs, bench_chill_name());
+        printf("pagedkv bench %s: %s; medians of %llu runs; ratio: ceiling / figure\n", name,
+               bench_cpu(cpu), (unsigned long long)params->runs);
+        if (run != bench_transfer) { /* its memory is larger than any cache */
+            printf("cold: %s\n", bench_chill_name());
+        }
+        printf("\n");
         run(params, NULL);
         return EXIT_DONE;
     }
     json_t *answer = json_object();
     cli_set(answer, "bench", json_string(name));
     cli_set(answer, "cpu", json_string(bench_cpu(cpu)));
-    cli_set(answer, "cold", json_string(bench_chill_name()));
+    if (run != bench_transfer) {
+        cli_set(answer, "cold", json_string(bench_chill_name()));
+    }
     cli_set(answer, "runs", cli_int(params->runs));
     run(params, answer);
     cli_print_json(answer);
@@ -85,13 +116,15 @@ int cmd_bench(int argc, char **argv)
         {"--sequences", "N", "pool: sequences that advance together (256)", NULL},
         {"--tokens", "N", "tokens of a prompt (32768)", NULL},
         {"--prompts", "N", "prefix: cached prompts beside the one that is looked up (1000)", NULL},
-        {"--runs", "N", "samples of each figure (15; fewer of large pools in a curve)", NULL},
+        {"--bytes", "BYTES", "transfer: pages and chunks together (4.5GiB)", NULL},
+        {"--runs", "N", "samples of each figure (15, transfer 3; fewer of large pools in a curve)",
+         NULL},
         {"--json", NULL, "all figures as JSON", NULL},
         {NULL, NULL, NULL, NULL},
     };
     const char *operands[1];
     cli_command command = {
-        .usage = "pagedkv bench pool|prefix [OPTION...]",
+        .usage = "pagedkv bench pool|prefix|transfer [OPTION...]",
         .summary =
             "What blocks, prompts, steps, keys and hits cost, hot and cold, beside what was\n"
             "demanded and beside ceilings that are measured in the same run: memory in\n"
@@ -101,19 +134,20 @@ int cmd_bench(int argc, char **argv)
         .operands = operands,
         .max_operands = 1,
     };
-    bench_params params = {.runs = 15, .sequences = 256, .tokens = 32768, .prompts = 1000};
+    bench_params params = {
+        .sequences = 256, .tokens = 32768, .prompts = 1000, .bytes = (int64_t)9 << 29};
     int done = cli_parse(&command, argc, argv);
     if (done >= 0) {
         return done;
     }
-    const bench_run run = find_bench(&command);
-    if (!run) {
+    const bench_entry *entry = find_bench(&command);
+    if (!entry) {
         return EXIT_INPUT;
     }
-    done = read_numbers(&command, run == bench_pool, &params);
+    done = read_numbers(&command, entry, &params);
     if (done >= 0) {
         return done;
     }
     params.json = cli_has(&command, "--json");
-    return run_bench(operands[0], run, &params);
+    return run_bench(entry->name, entry->run, &params);
 }

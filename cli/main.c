@@ -13,6 +13,7 @@ static const struct {
     {"layout", cmd_layout, "what the tensors of an engine are, and where every row lies"},
     {"plan", cmd_plan, "what the KV cache of a model looks like, and what fits in a budget"},
     {"shell", cmd_shell, "a cache that is told what happens, one JSON object a line"},
+    {"transfer", cmd_transfer, "moves rows between pages and chunks that lie in files"},
 };
 
 static void print_help(FILE *to)

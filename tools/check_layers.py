@@ -13,6 +13,7 @@ HEADER_MODULE = {
     "export": "base", "status": "base", "alloc": "base", "version": "base", "pages": "base",
     "spec": "spec", "key": "key", "ring": "ring", "encoder": "encoder",
     "event": "pool", "pool": "pool", "seq": "seq",
+    "transfer": "transfer",
     "kv_layout": "plan", "plan": "plan", "format": "format",
     "model": "model", "document": "model", "keys_document": "model",
 }

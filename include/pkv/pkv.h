@@ -15,6 +15,7 @@
  *  | format.h      | engine tensors: formats and where rows lie      | 2 |
  *  | event.h       | what was stored and removed                     | 2 |
  *  | pool.h        | reference-counted blocks, found by key          | 2 |
+ *  | transfer.h    | rows between pages and chunks, pages and pages    | 3 |
  *  | seq.h         | the cache at run time: sequences and steps      | 4 |
  *  | model.h       | config.json -> specs (library pagedkv_model)    | 2 |
  *  | document.h    | plan documents as JSON (library pagedkv_model)  | 2 |
@@ -43,6 +44,7 @@
 #include <pkv/seq.h>
 #include <pkv/spec.h>
 #include <pkv/status.h>
+#include <pkv/transfer.h>
 #include <pkv/version.h>
 
 #endif

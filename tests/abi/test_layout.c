@@ -63,6 +63,12 @@ SIZE(pkv_encoder_params, 24);
 SIZE(pkv_encoder_input, 16);
 SIZE(pkv_ring_params, 64);
 SIZE(pkv_ring, 32);
+SIZE(pkv_transfer_refusal, 64);
+SIZE(pkv_transfer_buffer, 16);
+SIZE(pkv_transfer_pages, 32);
+SIZE(pkv_transfer_chunks, 32);
+SIZE(pkv_transfer_params, 128);
+SIZE(pkv_transfer_info, 32);
 SIZE(pkv_model_params, 32);
 SIZE(pkv_model_layer, 24);
 SIZE(pkv_model_info, 72);
@@ -200,6 +206,36 @@ IS(PKV_STRIDE_KERNEL_BLOCKS, 2);
 
 IS(PKV_MAMBA_NONE, 0);
 IS(PKV_MAMBA_ALIGN, 1);
+
+AT(pkv_transfer_refusal, field, 4);
+AT(pkv_transfer_pages, n_buffers, 24);
+AT(pkv_transfer_chunks, form, 28);
+AT(pkv_transfer_params, src, 24);
+AT(pkv_transfer_params, n_ids, 80);
+AT(pkv_transfer_params, heads_total, 112);
+
+IS(PKV_TRANSFER_GATHER, 1);
+IS(PKV_TRANSFER_SCATTER, 2);
+IS(PKV_TRANSFER_COPY, 3);
+IS(PKV_TRANSFER_SWAP, 4);
+IS(PKV_TRANSFER_RESHARD, 5);
+
+IS(PKV_CHUNK_2LTD, 1);
+IS(PKV_CHUNK_L2TD, 2);
+IS(PKV_CHUNK_2TD, 3);
+IS(PKV_CHUNK_T2D, 4);
+IS(PKV_CHUNK_MLA, 5);
+IS(PKV_CHUNK_BLOCKS, 6);
+
+IS(PKV_STORES_AUTO, 0);
+IS(PKV_STORES_CACHED, 1);
+IS(PKV_STORES_STREAMING, 2);
+
+IS(PKV_TRANSFER_MALFORMED, 0);
+IS(PKV_TRANSFER_RANGE, 1);
+IS(PKV_TRANSFER_BOUNDS, 2);
+IS(PKV_TRANSFER_OVERLAP, 3);
+IS(PKV_TRANSFER_CONTENT, 4);
 
 IS(PKV_HASH_SHA256_CBOR, 0);
 IS(PKV_HASH_XXHASH_CBOR, 1);

@@ -24,6 +24,13 @@ LOOKUPS = {"one_run": True, "32_branches": True, "open": False, "open_keys": Tru
 CURVE = ["take_release", "share", "cache_full", "lookup", "take_evicting", "read_16", "read_64",
          "chase_16"]
 POOL = ("--blocks", 64, "--tokens", 40, "--sequences", 3, "--runs", 2)
+TRANSFER_FIELDS = ["block_size", "bound", "bytes", "ceiling", "ceiling_gb_per_s", "gb_per_s",
+                   "memcpy_gb_per_s", "memcpy_ratio", "met", "name", "piece_bytes", "plan_ms",
+                   "ratio", "shape", "threads"]
+TRANSFER = [(shape, threads, size, name)
+            for shape in ("8x128 bf16", "8x128 1-byte", "1x576 bf16", "1x576 1-byte")
+            for threads in (1, 2) for size in (16, 32, 64, 128)
+            for name in ("gather", "scatter", "copy", "layerwise")]
 PREFIX = ("--tokens", 72, "--prompts", 2, "--runs", 2)
 
 
@@ -116,6 +123,26 @@ class Bench(program.Case):
                                  "--json"))
         self.assert_rows(answer["lookups"], LOOKUPS)
 
+    def test_transfer(self):
+        answer = self.answer(run("bench", "transfer", "--bytes", "1MiB", "--runs", 1, "--json"))
+        self.assertEqual((answer["bench"], answer["runs"]), ("transfer", 1))
+        self.assertGreater(answer["working_set_bytes"], 1 << 20)
+        rows = answer["transfers"]
+        self.assertEqual([(row["shape"], row["threads"], row["block_size"], row["name"])
+                          for row in rows], TRANSFER)
+        for row in rows:
+            self.assertEqual(sorted(row), TRANSFER_FIELDS)
+            self.assert_positive(row["gb_per_s"], row["ceiling_gb_per_s"], row["memcpy_gb_per_s"],
+                                 row["ratio"], row["memcpy_ratio"])
+            self.assertEqual(row["bound"], 0.85 if row["name"] == "layerwise" else 0.9)
+            self.assertEqual(row["piece_bytes"] % row["block_size"], 0)
+            self.assertIsInstance(row["met"], bool)
+
+    def test_transfer_on_a_screen(self):
+        out = self.assert_done(run("bench", "transfer", "--bytes", "1MiB", "--runs", 1)).out
+        self.assertEqual(out.count("\n  gather "), 32)
+        self.assertIn("\n1x576 1-byte, 2 threads\n", out)
+
     def test_screens_have_a_line_for_each_figure(self):
         done = self.assert_done(run("bench", "pool", *POOL))
         for name in [*BLOCKS, *PROMPTS, *STEPS, *BYTES]:
@@ -132,8 +159,8 @@ class Bench(program.Case):
 
     def test_help(self):
         text = self.assert_done(run("bench", "--help")).out
-        for option in ("--blocks", "--curve", "--sequences", "--tokens", "--prompts", "--runs",
-                       "--json"):
+        for option in ("--blocks", "--curve", "--sequences", "--tokens", "--prompts", "--bytes",
+                       "--runs", "--json"):
             self.assertIn(option + " ", text)
 
     def test_bad_words(self):
@@ -144,6 +171,9 @@ class Bench(program.Case):
         self.assert_line(run("bench", "prefix", "--sequences", 16), 2, "prefix", "--sequences")
         self.assert_line(run("bench", "prefix", "--blocks", 16), 2, "prefix", "--blocks")
         self.assert_line(run("bench", "prefix", "--curve"), 2, "prefix", "--curve")
+        self.assert_line(run("bench", "transfer", "--tokens", 16), 2, "transfer", "--tokens")
+        self.assert_line(run("bench", "pool", "--bytes", 16), 2, "pool", "--bytes")
+        self.assert_line(run("bench", "transfer", "--bytes", "x"), 2, "--bytes")
         for option, bench, value in (("--runs", "pool", 0), ("--runs", "prefix", 1001),
                                      ("--blocks", "pool", 1), ("--tokens", "prefix", 15),
                                      ("--sequences", "pool", 0),

@@ -13,7 +13,9 @@ LLAMA = program.CONFIGS / "meta-llama--Meta-Llama-3.1-8B.json"
 class Usage(program.Case):
     def test_help_is_printed_and_is_a_success(self):
         for args in (["--help"], ["help"]):
-            self.assertIn("plan", self.assert_done(run(*args)).out)
+            text = self.assert_done(run(*args)).out
+            for command in ("bench", "keys", "plan", "shell", "transfer"):
+                self.assertIn(f"\n  {command} ", text)
         text = self.assert_done(run("plan", "--help")).out
         for option in ("--specs", "--json", "--derived", "--emit-specs", "--memory",
                        "--block-size", "--kv-dtype", "--max-model-len", "--max-num-seqs",
