@@ -124,16 +124,3 @@ bool transfer_read_pages(transfer_job *job, const json_t *object, const char *wh
                    : read_layers(job, layers, where, out)) &&
            check_buffers(job, out, where);
 }
-
-/* The one place where a layout problem becomes planes. */
-bool transfer_read_layout(transfer_job *job, const json_t *object, const char *where,
-                          pkv_transfer_pages *out)
-{
-    (void)object;
-    (void)out;
-    char field[96];
-    (void)snprintf(field, sizeof field, "%.80s.layout", where);
-    return transfer_refused(
-        job, "unsupported", field,
-        "%s: layout problems cannot be transferred yet; give layers with planes", field);
-}

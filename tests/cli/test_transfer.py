@@ -250,9 +250,9 @@ class Answers(Transfer):
         self.assertEqual([a.get("code", a.get("ok")) for a in answers],
                          [True, "INPUT", "RANGE", "IO", True])
 
-    def test_layouts_are_not_there_yet(self):
+    def test_a_layout_that_is_none_is_malformed(self):
         job = changed(GATHER, ("src.layers", None), ("src.layout", {}))
-        self.assert_no(self.transfer(job), "unsupported", "layout")
+        self.assertEqual(self.transfer(job).code, 2)
 
     def test_usage(self):
         self.assert_line(run("transfer"), 2, "--file")
