@@ -61,6 +61,12 @@ pkv_status pkvi_read_sglang_entry(const pkvi_reader *r, uint32_t entry, pkv_layo
                          entry, given->rank, given->rank >= 2 ? given->shape[1] : 1);
     }
     PKVI_RETURN_IF(pkvi_recover_plain(r, entry, 0, &parts.view[0]));
+    if (parts.view[0].shape[1] != 1) { /* the seed sorts axes by their strides */
+        return pkvi_fail(PKV_E_UNSUPPORTED,
+                         "pkv_reading_create: layers[%u]: in memory order the second axis is "
+                         "%" PRIu64 ": latents are [tokens, 1, width]",
+                         entry, parts.view[0].shape[1]);
+    }
     parts.format = PKV_FORMAT_NL_X_NBBS_ONE_HS;
     if (r->p.hints.tokens_per_block != 0) {
         PKVI_RETURN_IF(check_divides(r, entry, &parts.view[0]));

@@ -69,6 +69,16 @@ static void a_flat_list_of_heads_is_no_latent(void **state)
     assert_refused(&p, PKV_E_UNSUPPORTED, "8 heads");
 }
 
+/* Found by the fuzzer: sorted by strides the tensor is [1, 72, 96], no list of latents. */
+static void latents_whose_memory_order_is_another_are_refused(void **state)
+{
+    (void)state;
+    begin(&p, PKV_ENGINE_SGLANG);
+    p.params.revision = PKV_FORMAT_REVISION_SEED;
+    put(&p, 1, strided(BF16(96, 1, 72), STRIDES(1, 96, 96)));
+    assert_refused(&p, PKV_E_UNSUPPORTED, "the second axis is 72");
+}
+
 static void tokens_must_fill_their_blocks(void **state)
 {
     (void)state;
@@ -192,6 +202,7 @@ int main(void)
         cmocka_unit_test(k_and_v_of_different_sizes_keep_both),
         cmocka_unit_test(a_flat_list_is_cut_into_k_and_v),
         cmocka_unit_test(a_flat_list_of_heads_is_no_latent),
+        cmocka_unit_test(latents_whose_memory_order_is_another_are_refused),
         cmocka_unit_test(tokens_must_fill_their_blocks),
         cmocka_unit_test(latents_may_be_cut_into_blocks),
         cmocka_unit_test(a_unified_list_holds_components),
