@@ -337,7 +337,7 @@ static bool read_both_sides(transfer_job *job)
 bool transfer_read(transfer_job *job, json_t *root)
 {
     pkv_transfer_params *p = &job->params;
-    uint64_t workers;
+    uint64_t workers = 1;
     job->root = root;
     pkv_transfer_params_init(p);
     if (!read_op(job) || !read_ids(job) || !read_layers(job) ||
