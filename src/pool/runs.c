@@ -17,7 +17,7 @@ static const int32_t *tokens_of(const pkvi_runs *runs, const pkvi_run *run, uint
 /* Units that are equal from the start on, of at most n. */
 static uint64_t count_equal(const int32_t *a, const int32_t *b, uint64_t n, uint64_t unit)
 {
-    enum { STRIDE = 64 };
+    enum { STRIDE = 16 }; /* 1 KiB; what is left is compared unit by unit */
     const size_t bytes = (size_t)unit * sizeof *a;
     uint64_t done = 0;
     while (n - done >= STRIDE && memcmp(a + done * unit, b + done * unit, STRIDE * bytes) == 0) {
@@ -110,6 +110,25 @@ static void fetch_run(const pkvi_runs *runs, const pkvi_run *run)
     __builtin_prefetch(&runs->at[run->last_child]); /* most likely where the walk goes on */
 }
 
+/* Units of a run, from one on, that are those of a content. In the middle of a long way the newest
+ * branch, known by then, is fetched: its tokens arrive while the second half is compared. */
+static uint64_t count_along(const pkvi_runs *runs, const pkvi_run *run, uint32_t at,
+                            const int32_t *tokens, uint64_t n)
+{
+    enum { LONG = 16 };
+    const int32_t *own = tokens_of(runs, run, at);
+    if (run->last_child == 0 || n < LONG) {
+        return count_equal(own, tokens, n, runs->unit);
+    }
+    const uint64_t half = n / 2, passed = count_equal(own, tokens, half, runs->unit);
+    if (passed < half) {
+        return passed;
+    }
+    fetch_run(runs, &runs->at[run->last_child]);
+    return half +
+           count_equal(own + half * runs->unit, tokens + half * runs->unit, n - half, runs->unit);
+}
+
 /* One step of a walk over a content: as many units as this run and the tags allow, or one unit into
  * a branch. Returns the units passed; 0: the tree knows no more. */
 static uint64_t step(const pkvi_runs *runs, const pkvi_content *content, pkvi_cursor *at,
@@ -123,7 +142,7 @@ static uint64_t step(const pkvi_runs *runs, const pkvi_content *content, pkvi_cu
         if (*next_tag < content->n_tags) {
             n = pkvi_min(n, content->tags[*next_tag].unit - at->units);
         }
-        n = count_equal(tokens_of(runs, run, at->at), tokens, n, runs->unit);
+        n = count_along(runs, run, at->at, tokens, n);
         at->at += (uint32_t)n;
         at->units += n;
         if (n > 0) {

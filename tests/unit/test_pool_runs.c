@@ -53,38 +53,6 @@ static void no_more_units_are_matched_than_asked_for(void **state)
     end_tree(&t);
 }
 
-/* Longer than what is compared, and copied, at once. */
-static void a_long_run_is_matched_up_to_every_unit(void **state)
-{
-    (void)state;
-    tree t;
-    text_content c;
-    pkv_block ids[BLOCKS], found[BLOCKS];
-    pkvi_cursor cursor = {0, 0, 0};
-    char text[101] = "";
-    begin_tree(&t);
-    memset(text, 'a', 100);
-    read_content(text, &c);
-    for (pkv_block b = 0; b < 100; b++) {
-        ids[b] = b + 1;
-        t.named[b + 1] = true;
-    }
-    assert_true(pkvi_runs_lead(t.runs, &cursor, &c.content, 100));
-    assert_int_equal(pkvi_runs_name(t.runs, &cursor, ids, 0, 100), 100);
-    for (uint64_t i = 0; i < 100; i++) {
-        c.tokens[i * UNIT] = 1;
-        assert_int_equal(pkvi_runs_match(t.runs, &c.content, 100, found), i);
-        assert_memory_equal(found, ids, (size_t)i * sizeof *ids);
-        c.tokens[i * UNIT] = 0;
-    }
-    for (pkv_block b = 100; b > 0; b--) { /* and up to every unit without a block */
-        forget(&t, b);
-        assert_int_equal(pkvi_runs_match(t.runs, &c.content, 100, found), b - 1);
-    }
-    leave(&t, &cursor);
-    end_tree(&t);
-}
-
 static void branches_at_every_offset_are_matched(void **state)
 {
     (void)state;
@@ -466,7 +434,6 @@ int main(void)
         cmocka_unit_test(a_whole_run_is_matched),
         cmocka_unit_test(a_prefix_that_ends_in_a_run_is_matched),
         cmocka_unit_test(no_more_units_are_matched_than_asked_for),
-        cmocka_unit_test(a_long_run_is_matched_up_to_every_unit),
         cmocka_unit_test(branches_at_every_offset_are_matched),
         cmocka_unit_test(a_branch_of_a_branch_is_matched),
         cmocka_unit_test(equal_tokens_after_another_prefix_are_other_content),
