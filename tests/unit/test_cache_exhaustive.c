@@ -6,6 +6,7 @@
  * the model. PKV_DEPTH: another length than the tests' own. */
 #include <xxhash.h>
 
+#include "replay.h"
 #include "small_world.h"
 
 enum { MAX_DEPTH = 14 };
@@ -357,8 +358,7 @@ static void walk(const small_plan *plan, const pkv_plan_params *params, uint32_t
 {
     static search f;
     pkv_plan *real = plan_of(params);
-    const char *text = getenv("PKV_DEPTH");
-    depth = text && *text ? small_min((uint32_t)strtoul(text, NULL, 0), MAX_DEPTH) : depth;
+    depth = small_min((uint32_t)number_from("PKV_DEPTH", depth), MAX_DEPTH);
     memset(&f, 0, sizeof f);
     small_begin(&f.world, plan, real, &f.memory);
     small_remember(&f.world, &f.start);

@@ -3,6 +3,7 @@
  * PKV_RANDOM_EVERY: after how many the cache checks itself and all tables are compared (answers and
  * blocks are after each). */
 #include "cache_oracle.h"
+#include "replay.h"
 
 static uint64_t random_state;
 
@@ -293,12 +294,6 @@ static void do_something(oracle *o)
 }
 
 /* ---- runs ---- */
-
-static uint64_t number_from(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text && *text ? strtoull(text, NULL, 0) : otherwise;
-}
 
 static void begin(oracle *o, const pkv_spec *layers, uint32_t n, uint64_t n_blocks)
 {

@@ -3,9 +3,8 @@
  * After every operation all that can be seen is compared: status, events, callbacks, samples, the
  * list, references, keys, and what every key of a small world finds. One run repeats a fixed seed,
  * another takes a new one. PKV_SEED=n replays one seed, PKV_RANDOM_OPS=n operations per run. */
-#include <time.h>
-
 #include "pool_oracle.h"
+#include "replay.h"
 
 enum { DEFAULT_OPS = 170000, MOST_IDS = 3 * MOST_BLOCKS + 8 };
 
@@ -462,25 +461,16 @@ static void run(uint64_t seed, uint64_t n_ops)
     }
 }
 
-static uint64_t from_env(const char *variable, uint64_t otherwise)
-{
-    const char *text = getenv(variable);
-    return text && *text ? strtoull(text, NULL, 10) : otherwise;
-}
-
 static void a_pool_does_what_the_model_does(void **state)
 {
     (void)state;
-    run(from_env("PKV_SEED", 1), from_env("PKV_RANDOM_OPS", DEFAULT_OPS));
+    run(number_from("PKV_SEED", 1), number_from("PKV_RANDOM_OPS", DEFAULT_OPS));
 }
 
 static void a_pool_does_what_the_model_does_with_a_new_seed(void **state)
 {
     (void)state;
-    struct timespec now;
-    assert_int_equal(timespec_get(&now, TIME_UTC), TIME_UTC);
-    const uint64_t clock = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-    run(from_env("PKV_SEED", clock), from_env("PKV_RANDOM_OPS", DEFAULT_OPS));
+    run(new_seed(), number_from("PKV_RANDOM_OPS", DEFAULT_OPS));
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 /* test_pool_runs_random.c  Random work on a tree of runs and on a list of what each block is named
  * for; they must agree. PKV_SEED: where to begin; PKV_RANDOM_OPS: how many operations. */
+#include "replay.h"
 #include "runs_fixture.h"
 
 enum { LEN = 12, SOME_BLOCKS = 40, CURSORS = 6 };
@@ -32,12 +33,6 @@ static uint64_t random_below(uint64_t n)
         value = value * 2147483647 + random_state;
     }
     return value % n;
-}
-
-static uint64_t number_from(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text && *text ? strtoull(text, NULL, 0) : otherwise;
 }
 
 /* ---- contents ---- */

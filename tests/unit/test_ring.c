@@ -1,8 +1,7 @@
 /* test_ring.c  Ring geometry and addresses; rows of open regions survive any acceptance. */
 #include <stdbool.h>
-#include <time.h>
 
-#include "fixture.h"
+#include "replay.h"
 
 #include <pkv/ring.h>
 
@@ -368,10 +367,7 @@ static bool breaks(uint64_t seed, uint64_t capacity, uint64_t drafts, bool verif
 
 static uint64_t seed_of_run(void)
 {
-    struct timespec now;
-    const char *text = getenv("PKV_SEED");
-    assert_int_equal(timespec_get(&now, TIME_UTC), TIME_UTC);
-    const uint64_t seed = text && *text ? strtoull(text, NULL, 10) : (uint64_t)now.tv_nsec;
+    const uint64_t seed = new_seed();
     print_message("PKV_SEED=%" PRIu64 "\n", seed);
     return seed;
 }

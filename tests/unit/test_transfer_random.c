@@ -5,6 +5,7 @@
 
 #include "transfer/copy.h"
 
+#include "replay.h"
 #include "transfer_naive.h"
 
 static uint64_t state;
@@ -299,17 +300,11 @@ static void one_round(uint32_t first_form, uint32_t second_form)
     held_free(&c);
 }
 
-static uint64_t from_environment(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 10) : otherwise;
-}
-
 static void scattering_what_was_gathered_gives_the_same_bytes_for_every_pair_of_forms(void **s)
 {
     (void)s;
-    const uint64_t seed = from_environment("PKV_SEED", 20240601);
-    const uint64_t rounds = from_environment("PKV_RANDOM_TRANSFERS", 30);
+    const uint64_t seed = number_from("PKV_SEED", 20240601);
+    const uint64_t rounds = number_from("PKV_RANDOM_TRANSFERS", 30);
     print_message("PKV_SEED=%" PRIu64 "\n", seed);
     for (uint32_t a = PKV_CHUNK_2LTD; a <= PKV_CHUNK_BLOCKS; a++) {
         for (uint32_t b = PKV_CHUNK_2LTD; b <= PKV_CHUNK_BLOCKS; b++) {

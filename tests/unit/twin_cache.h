@@ -6,6 +6,7 @@
 #ifndef TWIN_CACHE_H
 #define TWIN_CACHE_H
 
+#include "replay.h"
 #include "seq_fixture.h"
 
 #include <pkv/key.h>
@@ -68,12 +69,6 @@ static inline uint64_t random_from(uint64_t low, uint64_t high)
 static inline bool one_in(uint64_t n)
 {
     return random_below(n) == 0;
-}
-
-static inline uint64_t number_from(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text && *text ? strtoull(text, NULL, 0) : otherwise;
 }
 
 static inline uint64_t least(uint64_t a, uint64_t b)
