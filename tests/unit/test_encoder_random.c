@@ -49,15 +49,9 @@ static void disagree(const world *w, const char *what)
         }                            \
     } while (0)
 
-/* splitmix64 */
 static uint64_t below(world *w, uint64_t n)
 {
-    uint64_t z;
-    (void)__builtin_add_overflow(w->random, UINT64_C(0x9e3779b97f4a7c15), &w->random);
-    z = w->random;
-    (void)__builtin_mul_overflow(z ^ (z >> 30), UINT64_C(0xbf58476d1ce4e5b9), &z);
-    (void)__builtin_mul_overflow(z ^ (z >> 27), UINT64_C(0x94d049bb133111eb), &z);
-    return (z ^ (z >> 31)) % n;
+    return next_random(&w->random) % n;
 }
 
 /* ---- the model ---- */

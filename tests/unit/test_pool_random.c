@@ -45,20 +45,9 @@ static void answered(const world *w, pkv_status got, pkv_status wanted)
 
 /* ---- chance ---- */
 
-/* splitmix64 */
-static uint64_t next_random(world *w)
-{
-    uint64_t z;
-    (void)__builtin_add_overflow(w->random, UINT64_C(0x9e3779b97f4a7c15), &w->random);
-    z = w->random;
-    (void)__builtin_mul_overflow(z ^ (z >> 30), UINT64_C(0xbf58476d1ce4e5b9), &z);
-    (void)__builtin_mul_overflow(z ^ (z >> 27), UINT64_C(0x94d049bb133111eb), &z);
-    return z ^ (z >> 31);
-}
-
 static uint32_t below(world *w, uint64_t n)
 {
-    return (uint32_t)(next_random(w) % n);
+    return (uint32_t)(next_random(&w->random) % n);
 }
 
 static bool chance(world *w, unsigned percent)

@@ -275,15 +275,9 @@ typedef struct sim {
     bool intact;
 } sim;
 
-/* splitmix64 */
 static uint64_t below(sim *s, uint64_t n)
 {
-    uint64_t z;
-    (void)__builtin_add_overflow(s->random, UINT64_C(0x9e3779b97f4a7c15), &s->random);
-    z = s->random;
-    (void)__builtin_mul_overflow(z ^ (z >> 30), UINT64_C(0xbf58476d1ce4e5b9), &z);
-    (void)__builtin_mul_overflow(z ^ (z >> 27), UINT64_C(0x94d049bb133111eb), &z);
-    return (z ^ (z >> 31)) % n;
+    return next_random(&s->random) % n;
 }
 
 static void store(sim *s, uint64_t position, uint64_t seq_len)

@@ -1,5 +1,6 @@
 /* test_threads.c  What several threads may do at once: each with objects of its own, over plans and
  * hooks that they share. The tsan preset runs it, too. */
+#include "replay.h"
 #include "seq_fixture.h"
 
 #include <pthread.h>
@@ -16,13 +17,6 @@ typedef struct worker {
     uint64_t seed, hits, steps;
     bool failed;
 } worker;
-
-static uint64_t next_random(uint64_t *state)
-{
-    (void)__builtin_mul_overflow(*state, UINT64_C(6364136223846793005), state);
-    (void)__builtin_add_overflow(*state, UINT64_C(1442695040888963407), state);
-    return *state >> 33;
-}
 
 /* cmocka's assertions belong to one thread. */
 static bool ok(worker *w, pkv_status st)

@@ -5,7 +5,6 @@
 
 #include "transfer/copy.h"
 
-#include "replay.h"
 #include "transfer_naive.h"
 
 static uint64_t state;

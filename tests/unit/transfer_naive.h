@@ -2,19 +2,13 @@
 #ifndef TRANSFER_NAIVE_H
 #define TRANSFER_NAIVE_H
 
+#include "replay.h"
 #include "transfer_fixture.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
 /* ---- numbers ---- */
-
-static inline uint64_t next_random(uint64_t *state)
-{
-    (void)__builtin_mul_overflow(*state, UINT64_C(6364136223846793005), state);
-    (void)__builtin_add_overflow(*state, UINT64_C(1442695040888963407), state);
-    return *state >> 33;
-}
 
 /* low ... high */
 static inline uint64_t pick(uint64_t *state, uint64_t low, uint64_t high)
