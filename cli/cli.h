@@ -17,7 +17,8 @@ enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_ENVIRONMENT = 3 };
 
 /* A whole file, or stdin for "-", as a text of malloc; NULL with a line on stderr. */
 char *cli_read_file(const char *path, size_t *len_out);
-/* The next line of a stream without its end, or NULL. *line and *room as in getline(). */
+/* The next line of a stream that is not blank, without its end, or NULL. *line and *room as in
+ * getline(). */
 char *cli_read_line(FILE *in, char **line, size_t *room, size_t *len_out);
 
 /* ---- args.c ---- */

@@ -159,9 +159,6 @@ static int keys_lines(void)
     size_t room = 0, len = 0;
     while (cli_read_line(stdin, &line, &room, &len)) {
         json_t *answer;
-        if (strspn(line, " \t\r\n") >= len) {
-            continue;
-        }
         (void)answer_text(line, len, &answer);
         cli_print_json(answer);
         json_decref(answer);

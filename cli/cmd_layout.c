@@ -84,9 +84,6 @@ static int layout_lines(void)
     char *line = NULL;
     size_t room = 0, len = 0;
     while (cli_read_line(stdin, &line, &room, &len)) {
-        if (strspn(line, " \t\r\n") >= len) {
-            continue;
-        }
         outcome out = answer_text(line, len, false);
         if (!out.answer) {
             out.answer = json_object();

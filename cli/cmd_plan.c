@@ -55,9 +55,6 @@ static int plan_lines(bool derived)
     size_t room = 0, len = 0;
     while (cli_read_line(stdin, &line, &room, &len)) {
         int exit_code;
-        if (strspn(line, " \t\r\n") >= len) {
-            continue;
-        }
         json_t *answer = answer_text(line, len, derived, &exit_code);
         cli_print_json(answer);
         json_decref(answer);

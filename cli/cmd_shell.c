@@ -184,9 +184,6 @@ static void serve(shell **s)
     char *line = NULL;
     size_t room = 0, len = 0;
     while (cli_read_line(stdin, &line, &room, &len)) {
-        if (strspn(line, " \t\r\n") >= len) {
-            continue;
-        }
         json_t *out = answer(s, line, len);
         cli_print_json(out);
         json_decref(out);

@@ -37,9 +37,6 @@ static int transfer_lines(bool dry_run)
     size_t room = 0, len = 0;
     while (cli_read_line(stdin, &line, &room, &len)) {
         transfer_job job = {.folder = "", .dry_run = dry_run};
-        if (strspn(line, " \t\r\n") >= len) {
-            continue;
-        }
         json_t *answer = do_job(&job, line, len);
         if (!answer) {
             answer = error_answer(&job);

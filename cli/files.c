@@ -55,13 +55,16 @@ char *cli_read_file(const char *path, size_t *len_out)
 
 char *cli_read_line(FILE *in, char **line, size_t *room, size_t *len_out)
 {
-    ssize_t n = getline(line, room, in);
-    if (n < 0) {
-        return NULL;
-    }
-    while (n > 0 && ((*line)[n - 1] == '\n' || (*line)[n - 1] == '\r')) {
-        n--;
-    }
+    ssize_t n;
+    do {
+        n = getline(line, room, in);
+        if (n < 0) {
+            return NULL;
+        }
+        while (n > 0 && ((*line)[n - 1] == '\n' || (*line)[n - 1] == '\r')) {
+            (*line)[--n] = '\0';
+        }
+    } while (strspn(*line, " \t\r\n") >= (size_t)n);
     *len_out = (size_t)n;
     return *line;
 }
