@@ -8,7 +8,7 @@
 #include "key/hasher.h"
 #include "key/words.h"
 
-enum { UNSIGNED = 0x00, NEGATIVE = 0x20, BYTES = 0x40, TEXT = 0x60, ARRAY = 0x80, NOTHING = 0xf6 };
+enum { UNSIGNED = 0x00, NEGATIVE = 0x20, BYTES = 0x40, TEXT = 0x60, ARRAY = 0x80 };
 
 /* The head of an item; up to 9 bytes, of which 8 are always written. */
 static uint8_t *put_head(uint8_t *to, int type, uint64_t n)
@@ -72,7 +72,7 @@ static uint8_t *put_extras(const pkvi_request *r, uint64_t start, uint64_t end, 
     pkv_unit_extras u;
     pkvi_unit_extras(r->extras, start, end, &u);
     if (!u.any) {
-        *to = NOTHING;
+        *to = PKVI_CBOR_NOTHING;
         return to + 1;
     }
     to = put_head(to, ARRAY,
@@ -99,15 +99,12 @@ static uint8_t *put_extras(const pkvi_request *r, uint64_t start, uint64_t end, 
     return to;
 }
 
-pkvi_front pkvi_cbor_front(const pkvi_request *r, uint8_t *message)
+size_t pkvi_cbor_front(const pkvi_request *r, uint8_t *message)
 {
-    pkvi_front front;
     uint8_t *to = put_head(message, ARRAY, 3);
     to = put_head(to, BYTES, r->key_bytes);
-    front.parent_at = (size_t)(to - message);
     to = put_head(to + r->key_bytes, ARRAY, r->unit);
-    front.tokens_at = (size_t)(to - message);
-    return front;
+    return (size_t)(to - message);
 }
 
 uint8_t *pkvi_cbor_tail(const pkvi_request *r, uint64_t unit, uint8_t *to)
@@ -120,7 +117,7 @@ uint8_t *pkvi_cbor_tail(const pkvi_request *r, uint64_t unit, uint8_t *to)
     if (r->extras) {
         to = put_extras(r, start, end + r->lookahead, to);
     } else {
-        *to++ = NOTHING;
+        *to++ = PKVI_CBOR_NOTHING;
     }
     return r->lookahead > 0 ? r->put_tokens(to, r->tokens + end, r->lookahead) : to;
 }

@@ -7,29 +7,28 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,popcnt")))
+#define TARGET \
+    __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2,popcnt")))
 
 /* One form of a lane: the head, and the top bit of every byte that belongs to the form. */
 #define FORM(head, b1, b2, b3, b4)                                               \
     ((long long)((uint64_t)(head) | (uint64_t)(b1) << 8 | (uint64_t)(b2) << 16 | \
                  (uint64_t)(b3) << 24 | (uint64_t)(b4) << 32))
 
-enum { KEEP = 0x80, AT_ONCE = 8 };
+enum { KEEP = 0x80, LANES = 8 };
 
 /* Writes the first `lanes` of eight tokens; returns the end. */
 TARGET static inline uint8_t *put_lanes(uint8_t *to, __m256i tokens, __mmask8 lanes)
 {
-    /* byte 0 of a lane becomes 0, bytes 1 to 4 the number, big-endian */
-    const __mmask64 numbers = UINT64_C(0x1e1e1e1e1e1e1e1e);
-    const __m512i order = _mm512_set_epi64(0x1c1d1e1f00, 0x18191a1b00, 0x1415161700, 0x1011121300,
-                                           0x0c0d0e0f00, 0x08090a0b00, 0x0405060700, 0x0001020300);
+    /* byte 0 of a lane becomes 0, as byte 32 is; bytes 1 to 4 the number, big-endian */
+    const __m512i order = _mm512_set_epi64(0x1c1d1e1f20, 0x18191a1b20, 0x1415161720, 0x1011121320,
+                                           0x0c0d0e0f20, 0x08090a0b20, 0x0405060720, 0x0001020320);
     const __m512i one = _mm512_set1_epi64(FORM(0, 0, 0, 0, KEEP));
     const __m512i two = _mm512_set1_epi64(FORM(KEEP | 24, 0, 0, 0, KEEP));
     const __m512i three = _mm512_set1_epi64(FORM(KEEP | 25, 0, 0, KEEP, KEEP));
     const __m512i five = _mm512_set1_epi64(FORM(KEEP | 26, KEEP, KEEP, KEEP, KEEP));
     const __m512i bits = _mm512_set1_epi64(0x7f);
-    const __m512i big =
-        _mm512_maskz_permutexvar_epi8(numbers, order, _mm512_castsi256_si512(tokens));
+    const __m512i big = _mm512_permutexvar_epi8(order, _mm512_zextsi256_si512(tokens));
     __m512i form = one;
     form = _mm512_mask_mov_epi64(form, _mm256_cmpgt_epi32_mask(tokens, _mm256_set1_epi32(23)), two);
     form = _mm512_mask_mov_epi64(form, _mm256_cmpgt_epi32_mask(tokens, _mm256_set1_epi32(0xff)),
@@ -45,11 +44,11 @@ TARGET static inline uint8_t *put_lanes(uint8_t *to, __m256i tokens, __mmask8 la
     return to + __builtin_popcountll(keep);
 }
 
-TARGET uint8_t *pkvi_cbor_put_tokens_avx512(uint8_t *to, const int32_t *tokens, size_t n)
+TARGET static inline uint8_t *put_tokens(uint8_t *to, const int32_t *tokens, size_t n)
 {
-    for (; n >= AT_ONCE; n -= AT_ONCE) {
+    for (; n >= LANES; n -= LANES) {
         to = put_lanes(to, _mm256_loadu_si256((const __m256i *)(const void *)tokens), 0xff);
-        tokens += AT_ONCE;
+        tokens += LANES;
     }
     if (n > 0) {
         const __mmask8 lanes = (__mmask8)((1u << n) - 1);
@@ -57,4 +56,14 @@ TARGET uint8_t *pkvi_cbor_put_tokens_avx512(uint8_t *to, const int32_t *tokens, 
     }
     return to;
 }
+
+TARGET uint8_t *pkvi_cbor_put_tokens_avx512(uint8_t *to, const int32_t *tokens, size_t n)
+{
+    return put_tokens(to, tokens, n);
+}
+
+#define CHAIN_NAME pkvi_chain_xxh3_avx512
+#define CHAIN_TARGET TARGET
+#define CHAIN_TOKENS put_tokens
+#include "key/chain_xxh3.h"
 #endif

@@ -68,21 +68,22 @@ static uint8_t *write_rest(const pkvi_request *r, bool ours, uint64_t unit, uint
     return pkvi_cbor_tail(r, unit, r->put_tokens(to, tokens, r->unit));
 }
 
-static void run(const pkv_hasher *hasher, const pkvi_request *r, uint64_t first, uint64_t last,
-                const pkv_key *parent, pkv_key *keys)
+void pkvi_chain_sha256(const pkv_hasher *hasher, const pkvi_request *r, uint64_t first,
+                       uint64_t last, const pkv_key *parent, pkv_key *keys)
 {
     const bool ours = pkvi_hash_is_ours(hasher->hash);
     uint8_t *now = hasher->room, *next = hasher->room + hasher->half_bytes;
-    const pkvi_front front = ours ? pkvi_preimage_front(r, now) : pkvi_cbor_front(r, now);
-    memcpy(next, now, front.tokens_at);
-    memcpy(now + front.parent_at, parent->bytes, hasher->key_bytes);
-    const uint8_t *end = write_rest(r, ours, first, now, front.tokens_at);
+    const size_t parent_at = ours ? PKVI_PREIMAGE_PARENT_AT : PKVI_CBOR_PARENT_AT + 1;
+    const size_t tokens_at = ours ? pkvi_preimage_front(r, now) : pkvi_cbor_front(r, now);
+    memcpy(next, now, tokens_at);
+    memcpy(now + parent_at, parent->bytes, hasher->key_bytes);
+    const uint8_t *end = write_rest(r, ours, first, now, tokens_at);
     for (uint64_t unit = first; unit < last; unit++) {
         const size_t bytes = (size_t)(end - now);
         if (unit + 1 < last) {
-            end = write_rest(r, ours, unit + 1, next, front.tokens_at);
+            end = write_rest(r, ours, unit + 1, next, tokens_at);
         }
-        pkvi_digest(hasher->hash, now, bytes, keys++, next + front.parent_at);
+        pkvi_sha256_padded(now, bytes, (keys++)->bytes, next + parent_at);
         uint8_t *done = now;
         now = next;
         next = done;
@@ -127,6 +128,6 @@ pkv_status pkv_key_chain(pkv_hasher *hasher, const pkv_extras *extras, const int
             parent = &root;
         }
     }
-    run(hasher, &request, first, last, parent, keys);
+    hasher->chain(hasher, &request, first, last, parent, keys);
     return PKV_OK;
 }

@@ -12,7 +12,6 @@
 
 #include <openssl/sha.h>
 
-#include "base/xxh3.h"
 #include "key/words.h"
 
 void pkvi_sha256(const void *data, size_t bytes, uint8_t out[32])
@@ -23,7 +22,7 @@ void pkvi_sha256(const void *data, size_t bytes, uint8_t out[32])
     (void)SHA256_Final(out, &ctx);
 }
 
-static void digest_sha256(uint8_t *message, size_t bytes, pkv_key *out, uint8_t *copy)
+void pkvi_sha256_padded(uint8_t *message, size_t bytes, uint8_t out[32], uint8_t *copy)
 {
     enum { BLOCK = 64, LENGTH = 8 };
     const size_t padded = (bytes + LENGTH + BLOCK) / BLOCK * BLOCK;
@@ -34,26 +33,12 @@ static void digest_sha256(uint8_t *message, size_t bytes, pkv_key *out, uint8_t 
     (void)SHA256_Init(&ctx);
     (void)SHA256_Update(&ctx, message, padded); /* whole blocks: the state is the digest */
     for (size_t i = 0; i < 8; i++) {
-        pkvi_put_be32(out->bytes + 4 * i, ctx.h[i]);
+        pkvi_put_be32(out + 4 * i, ctx.h[i]);
         pkvi_put_be32(copy + 4 * i, ctx.h[i]);
     }
 }
 
-static void digest_xxh3(const uint8_t *message, size_t bytes, pkv_key *out, uint8_t *copy)
+XXH128_hash_t pkvi_xxh3(const uint8_t *message, size_t bytes)
 {
-    const XXH128_hash_t hash = XXH3_128bits(message, bytes);
-    pkvi_put_be64(copy, hash.high64);
-    pkvi_put_be64(copy + 8, hash.low64);
-    pkvi_put_be64(out->bytes, hash.high64);
-    pkvi_put_be64(out->bytes + 8, hash.low64);
-    memset(out->bytes + 16, 0, 16);
-}
-
-void pkvi_digest(uint32_t hash, uint8_t *message, size_t bytes, pkv_key *out, uint8_t *copy)
-{
-    if (hash == PKV_HASH_SHA256_CBOR || hash == PKV_HASH_PKV_SHA256) {
-        digest_sha256(message, bytes, out, copy);
-    } else {
-        digest_xxh3(message, bytes, out, copy);
-    }
+    return XXH3_128bits(message, bytes);
 }

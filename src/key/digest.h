@@ -5,13 +5,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <pkv/key.h>
+#include "base/xxh3.h"
 
 void pkvi_sha256(const void *data, size_t bytes, uint8_t out[32]);
 
-/* The digest of a message with PKVI_MESSAGE_SLACK writable bytes behind it: SHA-256, or XXH3-128 as
- * a big-endian number. Its 32 or 16 bytes also go to `copy`: what waits for them need not read them
- * back from `out`, in whose small stores a wider load would get stuck. */
-void pkvi_digest(uint32_t hash, uint8_t *message, size_t bytes, pkv_key *out, uint8_t *copy);
+/* The same of a message with PKVI_MESSAGE_SLACK writable bytes behind it. It also goes to `copy`:
+ * what waits for it need not read it back from `out`, in whose small stores a wider load would get
+ * stuck. */
+void pkvi_sha256_padded(uint8_t *message, size_t bytes, uint8_t out[32], uint8_t *copy);
+
+/* XXH3-128; as bytes it is a big-endian number. */
+XXH128_hash_t pkvi_xxh3(const uint8_t *message, size_t bytes);
 
 #endif

@@ -20,6 +20,19 @@ pkvi_put_tokens pkvi_cbor_put_tokens_avx512; /* needs AVX-512 with VBMI2 */
 /* The fastest one that this processor can run. */
 pkvi_put_tokens *pkvi_cbor_choose_put_tokens(void);
 
+typedef struct pkvi_request pkvi_request;
+
+/* Keys of the units [first, last) of a request, when nothing can fail any more. */
+typedef void pkvi_chain(const pkv_hasher *hasher, const pkvi_request *r, uint64_t first,
+                        uint64_t last, const pkv_key *parent, pkv_key *keys);
+
+pkvi_chain pkvi_chain_sha256, pkvi_chain_xxh3;
+#ifdef __x86_64__
+pkvi_chain pkvi_chain_xxh3_avx512; /* needs what pkvi_cbor_put_tokens_avx512() does */
+#endif
+/* The fastest one that this processor can run. */
+pkvi_chain *pkvi_chain_choose_xxh3(void);
+
 struct pkv_hasher {
     pkv_alloc hooks;
     uint32_t hash;
@@ -28,6 +41,7 @@ struct pkv_hasher {
     uint8_t seed_digest[32];  /* our own functions: SHA-256 of the seed text */
     uint8_t cluster_seed[32]; /* our own functions */
     pkvi_put_tokens *put_tokens;
+    pkvi_chain *chain;
     uint8_t *room;     /* two messages */
     size_t half_bytes; /* room of one, PKVI_MESSAGE_SLACK included */
 };
@@ -44,30 +58,32 @@ pkv_status pkvi_hasher_reserve(const char *function, pkv_hasher *hasher, uint64_
 #define PKVI_MESSAGE_SLACK 80
 
 /* The arguments of pkv_key_chain(), with the lengths of the texts that every unit repeats. */
-typedef struct pkvi_request {
+struct pkvi_request {
     uint32_t key_bytes;
     pkvi_put_tokens *put_tokens;
     const pkv_extras *extras; /* NULL: none */
     size_t lora_name_bytes, lora_path_bytes, salt_bytes;
     const int32_t *tokens;
     size_t unit, lookahead; /* tokens */
-} pkvi_request;
+};
 
-/* A message has a front, the same for all units but for the parent, which belongs at parent_at;
- *  then the tokens of its unit from tokens_at on, and a tail. */
-typedef struct pkvi_front {
-    size_t parent_at, tokens_at;
-} pkvi_front;
+/* A message has a front, the same for all units but for the parent, then the tokens of its unit,
+ * and a tail. Who writes a front returns its bytes. */
 
 /* vLLM's message: canonical CBOR of [parent, [tokens], extra]. */
-pkvi_front pkvi_cbor_front(const pkvi_request *request, uint8_t *message);
+enum {
+    PKVI_CBOR_PARENT_AT = 2, /* of 16 bytes; of 32: 3 */
+    PKVI_CBOR_NOTHING = 0xf6 /* the tail of a unit without extras */
+};
+size_t pkvi_cbor_front(const pkvi_request *request, uint8_t *message);
 /* The extra: what follows the tokens. Returns the end of the message. */
 uint8_t *pkvi_cbor_tail(const pkvi_request *request, uint64_t unit, uint8_t *to);
 /* Of a text alone, for the seed. Returns the bytes written, at most 9 more than the text has. */
 size_t pkvi_cbor_text(const char *text, size_t bytes, uint8_t *message);
 
 /* Our own; docs/formats/keys.md. Its tokens are those of the unit and of the lookahead. */
-pkvi_front pkvi_preimage_front(const pkvi_request *request, uint8_t *message);
+enum { PKVI_PREIMAGE_PARENT_AT = 8 };
+size_t pkvi_preimage_front(const pkvi_request *request, uint8_t *message);
 /* Also sets the kind in the front. Returns the end of the message. */
 uint8_t *pkvi_preimage_tail(const pkvi_request *request, uint64_t unit, uint8_t *message,
                             uint8_t *to);

@@ -121,8 +121,13 @@ static void set_none_key(pkv_hasher *hasher, const char *seed, size_t bytes)
         return;
     }
     const size_t len = pkvi_cbor_text(seed, bytes, hasher->room);
-    pkvi_digest(hasher->hash, hasher->room, len, &hasher->none_key,
-                hasher->room + hasher->half_bytes);
+    if (hasher->key_bytes == 32) {
+        pkvi_sha256(hasher->room, len, hasher->none_key.bytes);
+        return;
+    }
+    const XXH128_hash_t hash = pkvi_xxh3(hasher->room, len);
+    pkvi_put_be64(hasher->none_key.bytes, hash.high64);
+    pkvi_put_be64(hasher->none_key.bytes + 8, hash.low64);
 }
 
 pkv_status pkv_hasher_create(const pkv_hasher_params *params, pkv_hasher **out)
@@ -148,6 +153,7 @@ pkv_status pkv_hasher_create(const pkv_hasher_params *params, pkv_hasher **out)
     hasher->hash = p.hash;
     hasher->key_bytes = functions[p.hash].key_bytes;
     hasher->put_tokens = pkvi_cbor_choose_put_tokens();
+    hasher->chain = hasher->key_bytes == 32 ? pkvi_chain_sha256 : pkvi_chain_choose_xxh3();
     if (p.cluster_seed) {
         memcpy(hasher->cluster_seed, p.cluster_seed, sizeof hasher->cluster_seed);
     }

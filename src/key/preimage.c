@@ -29,13 +29,13 @@ static uint8_t *put_text(uint8_t *to, const char *text, size_t bytes)
     return to + bytes;
 }
 
-pkvi_front pkvi_preimage_front(const pkvi_request *r, uint8_t *message)
+size_t pkvi_preimage_front(const pkvi_request *r, uint8_t *message)
 {
-    uint8_t *counts = message + LABEL_BYTES + r->key_bytes;
+    uint8_t *counts = message + PKVI_PREIMAGE_PARENT_AT + r->key_bytes;
     put_label(message, UNIT);
     pkvi_put_le32(counts, (uint32_t)r->unit);
     pkvi_put_le32(counts + 4, (uint32_t)r->lookahead);
-    return (pkvi_front){LABEL_BYTES, LABEL_BYTES + r->key_bytes + 8};
+    return LABEL_BYTES + r->key_bytes + 8;
 }
 
 uint8_t *pkvi_preimage_tail(const pkvi_request *r, uint64_t unit, uint8_t *message, uint8_t *to)

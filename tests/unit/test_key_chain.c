@@ -175,6 +175,37 @@ static void all_encoders_write_the_same(void **state)
     }
 }
 
+static void all_loops_of_xxh3_give_the_same_keys(void **state)
+{
+    (void)state;
+    enum { TOKENS = 700 };
+    const pkv_media media[] = {{"a", 3, 40}, {"b", 43, 1}, {"c", 60, 200}};
+    const pkv_extras extras = {.salt = "s", .media = media, .n_media = 3};
+    random_state = 3;
+    for (int round = 0; round < 4000; round++) {
+        const uint32_t hash = draw(2) ? PKV_HASH_XXHASH_CBOR : PKV_HASH_PKV_XXH3;
+        const uint64_t unit = draw(2) ? 16 : 1 + draw(100), lookahead = draw(2) * draw(3);
+        const pkv_extras *with = draw(4) == 0 ? &extras : NULL;
+        int32_t tokens[TOKENS];
+        pkv_key plain[TOKENS], other[TOKENS];
+        for (size_t i = 0; i < TOKENS; i++) {
+            tokens[i] = draw_token();
+        }
+        const uint64_t n = 1 + draw((uint32_t)pkv_key_count(TOKENS, unit, lookahead));
+        pkv_hasher *hasher = make_hasher(hash, NULL, NULL, NULL);
+        assert_int_equal(
+            pkv_key_chain(hasher, with, tokens, TOKENS, unit, lookahead, 0, n, NULL, other),
+            PKV_OK);
+        hasher->chain = pkvi_chain_xxh3;
+        hasher->put_tokens = pkvi_cbor_put_tokens;
+        assert_int_equal(
+            pkv_key_chain(hasher, with, tokens, TOKENS, unit, lookahead, 0, n, NULL, plain),
+            PKV_OK);
+        assert_memory_equal(plain, other, n * sizeof *plain);
+        pkv_hasher_destroy(hasher);
+    }
+}
+
 static void a_longer_message_allocates_once(void **state)
 {
     (void)state;
@@ -300,6 +331,7 @@ int main(void)
         cmocka_unit_test(another_unit_is_another_chain),
         cmocka_unit_test(a_border_cannot_be_moved),
         cmocka_unit_test(all_encoders_write_the_same),
+        cmocka_unit_test(all_loops_of_xxh3_give_the_same_keys),
         cmocka_unit_test(a_longer_message_allocates_once),
         cmocka_unit_test(without_memory_nothing_is_written),
         cmocka_unit_test(a_span_outside_the_request_is_refused),

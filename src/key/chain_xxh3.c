@@ -1,0 +1,17 @@
+/* chain_xxh3.c  The loop of XXH3 for all processors, and the choice. */
+#include "key/hasher.h"
+
+#define CHAIN_NAME pkvi_chain_xxh3
+#define CHAIN_TARGET
+#define CHAIN_TOKENS pkvi_cbor_put_tokens
+#include "key/chain_xxh3.h"
+
+pkvi_chain *pkvi_chain_choose_xxh3(void)
+{
+#ifdef __x86_64__
+    if (pkvi_cbor_choose_put_tokens() == pkvi_cbor_put_tokens_avx512) {
+        return pkvi_chain_xxh3_avx512;
+    }
+#endif
+    return pkvi_chain_xxh3;
+}
