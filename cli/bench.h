@@ -98,17 +98,19 @@ void bench_nodes_free(bench_nodes *nodes);
 double bench_nodes_read(bench_nodes *nodes, size_t n, bench_set set);
 double bench_nodes_chase(bench_nodes *nodes, size_t n, bench_set set);
 
-/* Twice the same bytes. */
+/* The same bytes in one place, and n times in a row. */
 typedef struct bench_twins {
-    void *a, *b;
-    size_t bytes;
+    uint8_t *a, *b; /* [bytes], [n][bytes] */
+    size_t bytes, n;
+    uint64_t state;
 } bench_twins;
 
-void bench_twins_init(bench_twins *twins, size_t bytes);
+void bench_twins_init(bench_twins *twins, size_t bytes, size_t n);
 void bench_twins_free(bench_twins *twins);
-/* ns of memcmp() and memcpy() of all bytes. */
-double bench_compare(const bench_twins *twins, bench_set set);
-double bench_copy(const bench_twins *twins, bench_set set);
+/* ns of memcmp() and memcpy() of the one place and one of the row: hot the first, cold any, after
+ * all of the row was flushed. */
+double bench_compare(bench_twins *twins, bench_set set);
+double bench_copy(bench_twins *twins, bench_set set);
 
 /* Chained: each message holds the digest before it. Inline: XXH3 is compiled in. */
 typedef enum bench_how { BENCH_ALONE, BENCH_CHAINED, BENCH_CHAINED_INLINE } bench_how;

@@ -28,6 +28,7 @@ enum row { ONE_RUN, BRANCHED, OPEN, OPEN_KEYS, READY_KEYS, KEY_CHAIN };
 
 typedef struct filled {
     pkv_cache *cache;
+    pkv_seq *other; /* a request for the first prompt */
     bench_heap heap;
 } filled;
 
@@ -82,11 +83,11 @@ static void fill_branches(lookup_bench *b, filled *f)
     }
 }
 
-/* Half of the prompts, the path, the other half. */
+/* Half of the prompts, the path, the other half; and the other request's prompt, which is 0. */
 static void fill(lookup_bench *b, filled *f, bool keys)
 {
     f->cache = bench_cache(&(bench_cache_params){
-        .blocks = (b->prompts + 3) * b->blocks + 1, /* a path has up to two prompts' blocks */
+        .blocks = (b->prompts + 4) * b->blocks + 1, /* a path has up to two prompts' blocks */
         .max_model_len = 2 * b->n + BENCH_UNIT,
         .caching = true,
         .keys = keys,
@@ -96,11 +97,11 @@ static void fill(lookup_bench *b, filled *f, bool keys)
         if (i == b->prompts / 2) {
             fill_branches(b, f);
         }
-        if (i < b->prompts) {
-            write_prompt(b, i);
-            serve(f, b->tokens, b->n);
-        }
+        write_prompt(b, i);
+        serve(f, b->tokens, b->n);
     }
+    write_prompt(b, 0);
+    f->other = bench_open(f->cache, b->tokens, b->n + 1, NULL, 0);
 }
 
 static void lookup_init(lookup_bench *b, const bench_params *params)
@@ -110,14 +111,16 @@ static void lookup_init(lookup_bench *b, const bench_params *params)
     b->state = 41;
     b->tokens = bench_memory(2 * b->n + BENCH_UNIT, sizeof *b->tokens);
     b->keys = bench_memory(b->blocks, sizeof *b->keys);
-    b->entries = bench_nodes_new((b->prompts + 3) * b->blocks, 64);
-    bench_twins_init(&b->twins, b->n * sizeof *b->tokens);
+    b->entries = bench_nodes_new((b->prompts + 4) * b->blocks, 64);
+    bench_twins_init(&b->twins, b->n * sizeof *b->tokens, b->prompts);
     fill(b, &b->plain, false);
     fill(b, &b->keyed, true);
 }
 
 static void lookup_end(lookup_bench *b)
 {
+    bench_close(b->plain.other);
+    bench_close(b->keyed.other);
     pkv_cache_destroy(b->plain.cache);
     pkv_cache_destroy(b->keyed.cache);
     bench_heap_free(&b->plain.heap);
@@ -140,7 +143,9 @@ static void chill_if(const lookup_bench *b, const filled *f, bool cold)
     }
 }
 
-/* One request for the prompt in b->tokens. `between`: open is followed by flushing, too. */
+/* One request for the prompt in b->tokens. `between`: open is followed by flushing, too, and that
+ * by another request's lookup, as if many had come one after the other: what all of them need is
+ * warm again, and the prompt and its part of the index are as cold as they were. */
 static parts request(lookup_bench *b, filled *f, bench_set set, const pkv_key *keys, bool between)
 {
     pkv_hit hit;
@@ -150,6 +155,9 @@ static parts request(lookup_bench *b, filled *f, bench_set set, const pkv_key *k
     pkv_seq *seq = bench_open(f->cache, b->tokens, b->n + 1, keys, b->blocks);
     p.open = bench_now() - start;
     chill_if(b, f, set == COLD && between);
+    if (set == COLD && between) {
+        bench_need(pkv_seq_lookup(f->other, &hit) == PKV_OK, "lookup");
+    }
     const double looking = bench_now();
     const pkv_status status = pkv_seq_lookup(seq, &hit);
     p.lookup = bench_now() - looking;
@@ -164,7 +172,7 @@ static parts requests(lookup_bench *b, filled *f, bench_set set, bool path, bool
 {
     double opens[HOT_ROUNDS], lookups[HOT_ROUNDS];
     const size_t rounds = set == HOT ? HOT_ROUNDS : 1;
-    write_prompt(b, path ? PATH : set == HOT ? 0 : bench_random(&b->state) % b->prompts);
+    write_prompt(b, path ? PATH : set == HOT ? 1 : 1 + bench_random(&b->state) % b->prompts);
     if (ready) {
         (void)bench_key_chain(b->tokens, b->n, b->keys);
     }

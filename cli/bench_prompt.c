@@ -72,7 +72,7 @@ static void bench_init(prompt_bench *b, const bench_params *params)
         b->links[set] = bench_nodes_new(blocks, 16);
         b->entries[set] = bench_nodes_new(blocks, 64);
     }
-    bench_twins_init(&b->twins, b->n * sizeof *b->tokens);
+    bench_twins_init(&b->twins, b->n * sizeof *b->tokens, 1);
     for (size_t kind = 0; kind < N_KINDS; kind++) {
         cache_init(b, kind, HOT, params->blocks);
         cache_init(b, kind, COLD, params->blocks);
