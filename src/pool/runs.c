@@ -7,27 +7,7 @@
 #include "base/xxh3.h"
 #include "pool/runs_internal.h"
 
-/* ---- comparing ---- */
-
-static const int32_t *tokens_of(const pkvi_runs *runs, const pkvi_run *run, uint64_t at)
-{
-    return run->tokens + at * runs->unit;
-}
-
-/* Units that are equal from the start on, of at most n. */
-static uint64_t count_equal(const int32_t *a, const int32_t *b, uint64_t n, uint64_t unit)
-{
-    enum { STRIDE = 16 }; /* 1 KiB; what is left is compared unit by unit */
-    const size_t bytes = (size_t)unit * sizeof *a;
-    uint64_t done = 0;
-    while (n - done >= STRIDE && memcmp(a + done * unit, b + done * unit, STRIDE * bytes) == 0) {
-        done += STRIDE;
-    }
-    while (done < n && memcmp(a + done * unit, b + done * unit, bytes) == 0) {
-        done++;
-    }
-    return done;
-}
+enum { LINE = 64 };
 
 /* ---- branches ---- */
 
@@ -75,20 +55,40 @@ static bool is_branch(const pkvi_runs *runs, const pkvi_run *run, uint32_t paren
            memcmp(run->tokens, tokens, (size_t)runs->unit * sizeof *tokens) == 0;
 }
 
-/* The run that continues a place with this unit, or 0. */
+/* The processor reads on by itself only within a page, and after it has seen a few lines of it. */
+static void fetch_run(const pkvi_runs *runs, const pkvi_run *run)
+{
+    enum { LINES = 8 };
+    const char *tokens = (const char *)run->tokens;
+    const size_t bytes = (size_t)run->n * (size_t)runs->unit * sizeof *run->tokens;
+    for (size_t at = 0; at < LINES * LINE && at < bytes; at += LINE) {
+        __builtin_prefetch(tokens + at);
+    }
+    __builtin_prefetch(run->first);
+    __builtin_prefetch(&runs->at[run->last_child]); /* most likely where the walk goes on */
+}
+
+/* The run that continues a place with this unit, or 0. It is fetched. */
 static uint32_t find_branch(const pkvi_runs *runs, uint32_t parent, uint32_t at,
                             const int32_t *tokens, const pkv_key *tag)
 {
-    const uint32_t newest = runs->at[parent].last_child;
-    if (runs->at[parent].n_children == 0) {
-        return 0;
-    }
-    if (newest != 0 && is_branch(runs, &runs->at[newest], parent, at, tokens, tag)) {
-        return newest;
+    if (parent != 0) { /* most branches are the newest of their parent; not of the root */
+        const uint32_t newest = runs->at[parent].last_child;
+        if (runs->at[parent].n_children == 0) {
+            return 0;
+        }
+        if (newest != 0 && is_branch(runs, &runs->at[newest], parent, at, tokens, tag)) {
+            fetch_run(runs, &runs->at[newest]);
+            return newest;
+        }
     }
     const uint64_t hash = branch_hash(runs, parent, at, tokens, tag);
     for (uint32_t r = *pkvi_run_bucket(runs, hash); r != 0; r = runs->at[r].next_in_bucket) {
-        if (runs->at[r].hash == hash && is_branch(runs, &runs->at[r], parent, at, tokens, tag)) {
+        if (runs->at[r].hash != hash) {
+            continue;
+        }
+        fetch_run(runs, &runs->at[r]);
+        if (is_branch(runs, &runs->at[r], parent, at, tokens, tag)) {
             return r;
         }
     }
@@ -97,52 +97,72 @@ static uint32_t find_branch(const pkvi_runs *runs, uint32_t parent, uint32_t at,
 
 /* ---- walking ---- */
 
-/* The processor reads on by itself only within a page, and after it has seen a few lines of it. */
-static void fetch_run(const pkvi_runs *runs, const pkvi_run *run)
+/* Units of a run, from one on, that are those of a content. What comes next arrives meanwhile: the
+ * blocks that are named for them, where their ids go (NULL: nowhere), and, from the middle of the
+ * way on, the beginning of the newest branch, which is known by then. */
+static uint64_t count_along(const pkvi_runs *runs, const pkvi_run *run, uint32_t at,
+                            const int32_t *tokens, uint64_t n, const pkv_block *ids)
 {
-    enum { LINE = 64, LINES = 8 };
-    const char *tokens = (const char *)run->tokens, *first = (const char *)run->first;
-    const size_t bytes = (size_t)run->n * (size_t)runs->unit * sizeof *run->tokens;
-    for (size_t at = 0; at < LINES * LINE && at < bytes; at += LINE) {
-        __builtin_prefetch(tokens + at);
+    enum { STRIDE = 16 }; /* so many ids are one line */
+    const uint64_t unit = runs->unit, middle = n / 2 / STRIDE * STRIDE;
+    const size_t bytes = (size_t)unit * sizeof *tokens;
+    const int32_t *own = run->tokens + at * unit;
+    uint64_t done = 0;
+    for (; n - done >= STRIDE; done += STRIDE) {
+        __builtin_prefetch(run->first + at + done);
+        if (ids) {
+            __builtin_prefetch(ids + done, 1);
+        }
+        if (done == middle && run->last_child != 0) {
+            fetch_run(runs, &runs->at[run->last_child]);
+        }
+        if (memcmp(own + done * unit, tokens + done * unit, STRIDE * bytes) != 0) {
+            break;
+        }
     }
-    __builtin_prefetch(first);
-    __builtin_prefetch(&runs->at[run->last_child]); /* most likely where the walk goes on */
+    if (n - done < STRIDE &&
+        memcmp(own + done * unit, tokens + done * unit, (size_t)(n - done) * bytes) == 0) {
+        return n;
+    }
+    while (done < n && memcmp(own + done * unit, tokens + done * unit, bytes) == 0) {
+        done++;
+    }
+    return done;
 }
 
-/* Units of a run, from one on, that are those of a content. In the middle of a long way the newest
- * branch, known by then, is fetched: its tokens arrive while the second half is compared. */
-static uint64_t count_along(const pkvi_runs *runs, const pkvi_run *run, uint32_t at,
-                            const int32_t *tokens, uint64_t n)
+static void enter_branch(pkvi_cursor *at, uint32_t branch)
 {
-    enum { LONG = 16 };
-    const int32_t *own = tokens_of(runs, run, at);
-    if (run->last_child == 0 || n < LONG) {
-        return count_equal(own, tokens, n, runs->unit);
-    }
-    const uint64_t half = n / 2, passed = count_equal(own, tokens, half, runs->unit);
-    if (passed < half) {
-        return passed;
-    }
-    fetch_run(runs, &runs->at[run->last_child]);
-    return half +
-           count_equal(own + half * runs->unit, tokens + half * runs->unit, n - half, runs->unit);
+    at->run = branch;
+    at->at = 1;
+    at->units++;
 }
 
 /* One step of a walk over a content: as many units as this run and the tags allow, or one unit into
- * a branch. Returns the units passed; 0: the tree knows no more. */
+ * a branch. Returns the units passed; 0: the tree knows no more.
+ *
+ * Where the newest branch begins, it is tried before the run itself: to see that a run differs
+ * takes as long as memory needs to answer, while the processor reads on through what it believes to
+ * be equal. */
 static uint64_t step(const pkvi_runs *runs, const pkvi_content *content, pkvi_cursor *at,
-                     uint64_t most, size_t *next_tag)
+                     uint64_t most, size_t *next_tag, const pkv_block *ids)
 {
     const pkvi_run *run = &runs->at[at->run];
     const int32_t *tokens = content->tokens + at->units * runs->unit;
     const pkv_key *tag = tag_of(content, at->units, next_tag);
-    if (tag == &no_tag && at->at < run->n) {
+    if (tag == &no_tag && at->run != 0 && at->at < run->n) {
+        const uint32_t newest = run->last_child;
         uint64_t n = pkvi_min(run->n - at->at, most - at->units);
+        if (newest != 0 && at->at < runs->at[newest].parent_at) {
+            n = pkvi_min(n, runs->at[newest].parent_at - at->at);
+        } else if (newest != 0 &&
+                   is_branch(runs, &runs->at[newest], at->run, at->at, tokens, tag)) {
+            enter_branch(at, newest);
+            return 1;
+        }
         if (*next_tag < content->n_tags) {
             n = pkvi_min(n, content->tags[*next_tag].unit - at->units);
         }
-        n = count_along(runs, run, at->at, tokens, n);
+        n = count_along(runs, run, at->at, tokens, n, ids);
         at->at += (uint32_t)n;
         at->units += n;
         if (n > 0) {
@@ -153,10 +173,7 @@ static uint64_t step(const pkvi_runs *runs, const pkvi_content *content, pkvi_cu
     if (branch == 0) {
         return 0;
     }
-    fetch_run(runs, &runs->at[branch]);
-    at->run = branch;
-    at->at = 1;
-    at->units++;
+    enter_branch(at, branch);
     return 1;
 }
 
@@ -181,13 +198,21 @@ static uint64_t copy_present(pkv_block *to, const pkv_block *from, uint64_t n)
     return done;
 }
 
+void pkvi_runs_fetch(const pkvi_runs *runs)
+{
+    for (size_t at = 0; at < sizeof *runs; at += LINE) {
+        __builtin_prefetch((const char *)runs + at);
+    }
+}
+
 uint64_t pkvi_runs_match(const pkvi_runs *runs, const pkvi_content *content, uint64_t most,
                          pkv_block *ids)
 {
     pkvi_cursor at = {0, 0, 0};
     size_t next_tag = 0;
     while (at.units < most) {
-        const uint64_t before = at.units, n = step(runs, content, &at, most, &next_tag);
+        const uint64_t before = at.units,
+                       n = step(runs, content, &at, most, &next_tag, ids + at.units);
         if (n == 0) {
             break;
         }
@@ -286,7 +311,7 @@ bool pkvi_runs_lead(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_content *co
     size_t next_tag = first_tag(content, cursor->units);
     while (cursor->units < units) {
         pkvi_cursor to = *cursor;
-        if (step(runs, content, &to, units, &next_tag) > 0) {
+        if (step(runs, content, &to, units, &next_tag, NULL) > 0) {
             move_cursor(runs, cursor, &to);
         } else if (add_units(runs, cursor, content, units, &next_tag) == 0) {
             return false;

@@ -52,6 +52,9 @@ void pkvi_runs_destroy(pkvi_runs *runs);
 uint64_t pkvi_runs_match(const pkvi_runs *runs, const pkvi_content *content, uint64_t most,
                          pkv_block *ids);
 
+/* Fetches what any match reads first. */
+void pkvi_runs_fetch(const pkvi_runs *runs);
+
 /* Leads a cursor to `units` units of its content, and makes places for those that have none yet.
  * False: no memory; the cursor has come as far as it could, which changes nothing else. */
 bool pkvi_runs_lead(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_content *content,

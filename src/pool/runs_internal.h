@@ -8,7 +8,7 @@
 typedef struct pkvi_run {
     _Alignas(64) int32_t *tokens; /* [capacity * unit] */
     pkv_block *first; /* [capacity] first block that was named for the unit, or 0; in one piece with
-                         the tokens */
+                         the tokens, before them */
     uint64_t hash;    /* of its place and first unit */
     uint32_t n, capacity;            /* units */
     uint32_t parent, parent_at;      /* continues the first parent_at units of its parent */

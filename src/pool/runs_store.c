@@ -1,32 +1,45 @@
 /* runs_store.c  Where runs lie in memory: made, grown, pruned.
  *
- * Tokens and blocks of a run lie in one piece that grows by a quarter, so that a request that
- * generates seldom moves it, and shrinks when three quarters of it are unused. */
+ * Blocks and tokens of a run lie in one piece that grows by a quarter, so that a request that
+ * generates seldom moves it, and shrinks when three quarters of it are unused. The blocks lie
+ * before the tokens: most walks see only the beginning of a run with branches, and find all of it
+ * near. */
 #include <string.h>
 
 #include "base/math.h"
 #include "pool/runs_internal.h"
 
+static size_t first_bytes(uint32_t capacity)
+{
+    enum { LINE = 64 };
+    return ((size_t)capacity * sizeof(pkv_block) + LINE - 1) / LINE * LINE;
+}
+
 static size_t storage_bytes(const pkvi_runs *runs, uint32_t capacity)
 {
-    return (size_t)capacity * ((size_t)runs->unit * sizeof(int32_t) + sizeof(pkv_block));
+    return first_bytes(capacity) + (size_t)capacity * (size_t)runs->unit * sizeof(int32_t);
+}
+
+static void free_storage(const pkvi_runs *runs, const pkvi_run *run)
+{
+    runs->alloc.free(runs->alloc.ctx, run->first, storage_bytes(runs, run->capacity), 64);
 }
 
 /* Moves a run into storage for so many units; false: no memory. */
 static bool set_capacity(pkvi_runs *runs, pkvi_run *run, uint32_t capacity)
 {
     const size_t units = (size_t)runs->unit;
-    int32_t *tokens = runs->alloc.alloc(runs->alloc.ctx, storage_bytes(runs, capacity), 64);
-    if (!tokens) {
+    pkv_block *first = runs->alloc.alloc(runs->alloc.ctx, storage_bytes(runs, capacity), 64);
+    if (!first) {
         return false;
     }
-    pkv_block *first = (pkv_block *)(tokens + capacity * units);
+    int32_t *tokens = (int32_t *)(void *)((char *)first + first_bytes(capacity));
     if (run->n > 0) {
         memcpy(tokens, run->tokens, run->n * units * sizeof *tokens);
         memcpy(first, run->first, run->n * sizeof *first);
     }
-    if (run->tokens) {
-        runs->alloc.free(runs->alloc.ctx, run->tokens, storage_bytes(runs, run->capacity), 64);
+    if (run->first) {
+        free_storage(runs, run);
     }
     run->tokens = tokens;
     run->first = first;
@@ -122,7 +135,7 @@ static void drop_run(pkvi_runs *runs, uint32_t r)
         link = &runs->at[*link].next_in_bucket;
     }
     *link = run->next_in_bucket;
-    runs->alloc.free(runs->alloc.ctx, run->tokens, storage_bytes(runs, run->capacity), 64);
+    free_storage(runs, run);
     memset(run, 0, sizeof *run);
     run->next_in_bucket = runs->free;
     runs->free = r;
@@ -189,9 +202,8 @@ void pkvi_runs_destroy(pkvi_runs *runs)
     }
     const pkv_alloc alloc = runs->alloc;
     for (uint32_t r = 1; r < runs->n_at; r++) {
-        if (runs->at[r].tokens) {
-            alloc.free(alloc.ctx, runs->at[r].tokens, storage_bytes(runs, runs->at[r].capacity),
-                       64);
+        if (runs->at[r].first) {
+            free_storage(runs, &runs->at[r]);
         }
     }
     if (runs->at) {

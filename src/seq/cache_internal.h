@@ -151,6 +151,9 @@ void pkvi_move_first(pkv_seq *seq, uint64_t first);
 void pkvi_remove_skipped(pkv_seq *seq, uint64_t processed);
 
 /* ---- lookup.c ---- */
+/* A lookup goes from struct to struct, and each may be far away: what one of them names is fetched
+ * as soon as it is there. */
+void pkvi_fetch_for_lookup(const pkv_seq *seq);
 /* Longest hit of a sequence; writes cache->hit. Never fails: open made room. */
 void pkvi_find_hit(pkv_seq *seq, pkv_hit *out);
 /* The hit that a connector is shown; whether it is that of full attention alone. */

@@ -10,6 +10,31 @@
 #include "pool/pool_internal.h"
 #include "seq/cache_internal.h"
 
+static void fetch(const void *from, size_t bytes)
+{
+    enum { LINE = 64 };
+    for (size_t at = 0; at < bytes; at += LINE) {
+        __builtin_prefetch((const void *)((uintptr_t)from + at)); /* may be NULL */
+    }
+}
+
+void pkvi_fetch_for_lookup(const pkv_seq *seq)
+{
+    enum { FIRST_TOKENS = 512 }; /* bytes; the processor reads on by itself */
+    fetch(seq, sizeof *seq);
+    const pkv_cache *c = seq->cache;
+    fetch(seq->tokens.at, FIRST_TOKENS);
+    fetch(c, offsetof(pkv_cache, zero));
+    fetch(c->pool, sizeof *c->pool);
+    fetch(c->managers, sizeof *c->managers);
+    fetch(c->lookups, sizeof *c->lookups);
+    fetch(c->hit, sizeof *c->hit);
+    fetch(c->hit_tables, sizeof *c->hit_tables);
+    if (c->pool->runs) {
+        pkvi_runs_fetch(c->pool->runs);
+    }
+}
+
 static pkvi_match match_of(const pkv_seq *seq, const pkvi_lookup_group *lookup, bool drop)
 {
     const pkv_cache *c = seq->cache;
@@ -219,6 +244,7 @@ pkv_status pkv_seq_lookup_for_connector(pkv_seq *seq, pkv_hit *out, bool *diverg
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_lookup_for_connector: %s",
                          seq && seq->live ? "the sequence is allocated" : "an argument is NULL");
     }
+    pkvi_fetch_for_lookup(seq);
     pkvi_cache_check_thread(seq->cache);
     pkvi_key_due(seq->cache);
     *diverged_out = pkvi_find_connector_hit(seq, out);

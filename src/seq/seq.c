@@ -234,6 +234,7 @@ pkv_status pkv_seq_lookup(pkv_seq *seq, pkv_hit *out)
     if (!seq || !out) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_lookup: seq or out is NULL");
     }
+    pkvi_fetch_for_lookup(seq);
     pkvi_cache_check_thread(seq->cache);
     pkvi_key_due(seq->cache);
     if (seq->live) {
