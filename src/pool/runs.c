@@ -177,20 +177,14 @@ static uint64_t step(const pkvi_runs *runs, const pkvi_content *content, pkvi_cu
     return 1;
 }
 
-/* Copies ids to the first 0; returns how many. */
-static uint64_t copy_present(pkv_block *to, const pkv_block *from, uint64_t n)
+/* Copies the blocks of n units to the first that has none; returns how many. */
+static uint64_t copy_present(pkv_block *to, const pkvi_run *run, uint32_t at, uint64_t n)
 {
-    enum { STRIDE = 32 };
+    const pkv_block *from = run->first + at;
     uint64_t done = 0;
-    for (; n - done >= STRIDE; done += STRIDE) {
-        bool missing = false;
-        for (uint64_t i = done; i < done + STRIDE; i++) {
-            missing |= from[i] == 0;
-            to[i] = from[i];
-        }
-        if (missing) {
-            break;
-        }
+    if (run->n_named == run->n) {
+        memcpy(to, from, (size_t)n * sizeof *from);
+        return n;
     }
     for (; done < n && from[done] != 0; done++) {
         to[done] = from[done];
@@ -217,7 +211,7 @@ uint64_t pkvi_runs_match(const pkvi_runs *runs, const pkvi_content *content, uin
             break;
         }
         const pkvi_run *run = &runs->at[at.run];
-        const uint64_t found = copy_present(ids + before, run->first + (at.at - n), n);
+        const uint64_t found = copy_present(ids + before, run, at.at - (uint32_t)n, n);
         if (found < n) {
             return before + found;
         }
@@ -347,6 +341,7 @@ static void add_name(pkvi_runs *runs, uint32_t r, uint32_t at, pkv_block block)
     if (first == 0) {
         run->first[at] = block;
         place->next = place->prev = block;
+        run->n_named++;
         runs->n_named++;
         return;
     }
@@ -406,6 +401,7 @@ void pkvi_runs_forget(pkvi_runs *runs, pkv_block block)
     pkvi_run *run = &runs->at[r];
     if (place->next == block) {
         run->first[place->at] = 0;
+        run->n_named--;
         runs->n_named--;
     } else {
         if (run->first[place->at] == block) {

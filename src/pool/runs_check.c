@@ -44,17 +44,21 @@ static const char *check_run(const pkvi_runs *runs, uint32_t r, uint64_t *n_bloc
 {
     const pkvi_run *run = &runs->at[r];
     const char *bad = check_links(runs, r);
-    uint64_t n = 0, children = 0;
+    uint64_t n = 0, children = 0, named = 0;
     for (uint32_t at = 0; !bad && at < run->n; at++) {
-        *n_named += run->first[at] != 0;
+        named += run->first[at] != 0;
         bad = check_unit(runs, r, at, &n);
     }
     for (uint32_t c = 1; c < runs->n_at && run->n_children > 0; c++) {
         children += runs->at[c].tokens && runs->at[c].parent == r;
     }
     *n_blocks += n;
+    *n_named += named;
     if (bad) {
         return bad;
+    }
+    if (named != run->n_named) {
+        return "a run does not know how many of its units have a block";
     }
     if (children != run->n_children || run->holders != n + children + run->cursors) {
         return "a run is held by others than it knows";

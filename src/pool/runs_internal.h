@@ -16,6 +16,7 @@ typedef struct pkvi_run {
     uint32_t next_in_bucket;         /* also the next free run */
     bool tagged;                     /* its first unit has a tag; no other one has */
     uint32_t depth;                  /* units before its first one, over all runs above */
+    uint32_t n_named;                /* units that have a block */
 
     uint32_t holders; /* named blocks, branches and cursors */
     uint32_t cursors;
