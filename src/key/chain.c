@@ -38,16 +38,23 @@ static pkv_status check_span(uint64_t n_tokens, uint64_t unit, uint64_t lookahea
     return PKV_OK;
 }
 
+static pkv_status check_tokens(const int32_t *tokens, uint64_t from, uint64_t to)
+{
+    const uint64_t bad = pkvi_first_negative(tokens + from, to - from);
+    return bad == to - from ? PKV_OK
+                            : pkvi_fail(PKV_E_INVAL, "pkv_key_chain: token %" PRIu64 " is %" PRId32,
+                                        from + bad, tokens[from + bad]);
+}
+
 /* Makes room for the messages of all units, so that nothing can fail once keys are written. */
-static pkv_status prepare(pkv_hasher *hasher, const pkvi_request *r, uint64_t first, uint64_t last)
+static pkv_status prepare(pkv_hasher *hasher, const pkvi_request *r, uint64_t first, uint64_t last,
+                          bool checked)
 {
     const uint64_t from = first * r->unit;
     const uint64_t to = last * r->unit + r->lookahead;
-    const uint64_t bad = pkvi_first_negative(r->tokens + from, to - from);
     uint64_t bytes;
-    if (bad < to - from) {
-        return pkvi_fail(PKV_E_INVAL, "pkv_key_chain: token %" PRIu64 " is %" PRId32, from + bad,
-                         r->tokens[from + bad]);
+    if (!checked) {
+        PKVI_RETURN_IF(check_tokens(r->tokens, from, to));
     }
     PKVI_RETURN_IF(pkvi_extras_bytes(r, from, to, &bytes));
     /* the longest form of a token takes 5 bytes, the front less than 64 */
@@ -94,6 +101,14 @@ pkv_status pkv_key_chain(pkv_hasher *hasher, const pkv_extras *extras, const int
                          uint64_t n_tokens, uint64_t unit, uint64_t lookahead, uint64_t first,
                          uint64_t last, const pkv_key *parent, pkv_key *keys)
 {
+    return pkvi_key_chain(hasher, extras, tokens, n_tokens, unit, lookahead, first, last, parent,
+                          keys, false);
+}
+
+pkv_status pkvi_key_chain(pkv_hasher *hasher, const pkv_extras *extras, const int32_t *tokens,
+                          uint64_t n_tokens, uint64_t unit, uint64_t lookahead, uint64_t first,
+                          uint64_t last, const pkv_key *parent, pkv_key *keys, bool checked)
+{
     pkv_key root;
     if (!hasher) {
         return pkvi_fail(PKV_E_INVAL, "pkv_key_chain: hasher is NULL");
@@ -120,7 +135,7 @@ pkv_status pkv_key_chain(pkv_hasher *hasher, const pkv_extras *extras, const int
         .unit = (size_t)unit,
         .lookahead = (size_t)lookahead,
     };
-    PKVI_RETURN_IF(prepare(hasher, &request, first, last));
+    PKVI_RETURN_IF(prepare(hasher, &request, first, last, checked));
     if (first == 0) {
         parent = &hasher->none_key;
         if (extras && extras->salt && pkvi_hash_is_ours(hasher->hash)) {

@@ -57,6 +57,11 @@ pkv_status pkvi_hasher_reserve(const char *function, pkv_hasher *hasher, uint64_
 /* What writing a message may touch beyond its end: a vector, or the padding of SHA-256. */
 #define PKVI_MESSAGE_SLACK 80
 
+/* pkv_key_chain(); `checked`: no token is negative. */
+pkv_status pkvi_key_chain(pkv_hasher *hasher, const pkv_extras *extras, const int32_t *tokens,
+                          uint64_t n_tokens, uint64_t unit, uint64_t lookahead, uint64_t first,
+                          uint64_t last, const pkv_key *parent, pkv_key *keys, bool checked);
+
 /* The arguments of pkv_key_chain(), with the lengths of the texts that every unit repeats. */
 struct pkvi_request {
     uint32_t key_bytes;

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "key/hasher.h"
 #include "pool/pool_internal.h"
 #include "seq/cache_internal.h"
 
@@ -40,8 +41,8 @@ static pkv_status add_keys(const char *function, pkv_seq *seq, uint64_t n)
     }
     const pkv_key *parent = seq->keys.n > 0 ? &seq->keys.at[seq->keys.n - 1] : NULL;
     const pkv_status st =
-        pkv_key_chain(c->hasher, seq->extras, seq->tokens.at, seq->tokens.n, c->info.unit,
-                      c->hash_lookahead, seq->keys.n, n, parent, seq->keys.at + seq->keys.n);
+        pkvi_key_chain(c->hasher, seq->extras, seq->tokens.at, seq->tokens.n, c->info.unit,
+                       c->hash_lookahead, seq->keys.n, n, parent, seq->keys.at + seq->keys.n, true);
     if (st != PKV_OK) {
         pkvi_error_rename(function);
         return st;
