@@ -60,20 +60,50 @@ static size_t copy_head(char *dst, const char *src, size_t n)
         }                                                                                     \
     }
 
+/* The row that is fetched while another one is copied. */
+typedef struct row_ahead {
+    const char *src;
+    size_t inner, outer;
+} row_ahead;
+
+static inline void step_ahead(row_ahead *a, const pkvi_rows *rows)
+{
+    if (++a->inner < rows->n_inner) {
+        return;
+    }
+    a->inner = 0;
+    if (++a->outer == rows->n_outer) {
+        a->outer = 0;
+        a->src = rows->next ? rows->next : rows->src;
+    }
+}
+
+static row_ahead begin_ahead(const pkvi_rows *rows)
+{
+    row_ahead a = {rows->src, 0, 0};
+    for (size_t i = 0; i < 1 + ROWS_AHEAD / rows->bytes; i++) {
+        step_ahead(&a, rows);
+    }
+    return a;
+}
+
 /* Whole lines, so that a row is neither begun nor ended within one. */
-#define DEFINE_ROWS(name, target, store)                                                    \
-    target static void name(const pkvi_rows *rows)                                          \
-    {                                                                                       \
-        const size_t later = 1 + ROWS_AHEAD / rows->bytes;                                  \
-        for (size_t r = 0; r < rows->n; r++) {                                              \
-            char *dst = rows->dst + r * rows->dst_stride;                                   \
-            const char *src = rows->src + r * rows->src_stride;                             \
-            const char *ahead = r + later < rows->n ? src + later * rows->src_stride : src; \
-            for (size_t i = 0; i < rows->bytes; i += LINE) {                                \
-                _mm_prefetch(ahead + i, _MM_HINT_T0);                                       \
-                store(dst + i, src + i);                                                    \
-            }                                                                               \
-        }                                                                                   \
+#define DEFINE_ROWS(name, target, store)                                                           \
+    target static void name(const pkvi_rows *rows)                                                 \
+    {                                                                                              \
+        row_ahead a = begin_ahead(rows);                                                           \
+        for (size_t o = 0; o < rows->n_outer; o++) {                                               \
+            for (size_t r = 0; r < rows->n_inner; r++) {                                           \
+                char *dst = rows->dst + o * rows->dst_outer + r * rows->dst_inner;                 \
+                const char *src = rows->src + o * rows->src_outer + r * rows->src_inner;           \
+                const char *later = a.src + a.outer * rows->src_outer + a.inner * rows->src_inner; \
+                for (size_t i = 0; i < rows->bytes; i += LINE) {                                   \
+                    _mm_prefetch(later + i, _MM_HINT_T0);                                          \
+                    store(dst + i, src + i);                                                       \
+                }                                                                                  \
+                step_ahead(&a, rows);                                                              \
+            }                                                                                      \
+        }                                                                                          \
     }
 
 DEFINE_COPY(copy_512, TARGET_512, STORE_512)

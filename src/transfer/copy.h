@@ -9,11 +9,14 @@
  * below, whoever reads them next may find them in a cache. */
 #define PKVI_STREAM_BYTES ((uint64_t)8 << 20)
 
-/* Rows of one size with one stride on each side. */
+/* Rows of one size in two axes with one stride each on each side. */
 typedef struct pkvi_rows {
     char *dst;
     const char *src;
-    size_t dst_stride, src_stride, n, bytes;
+    const char *next; /* row 0 of what will be read after them in the same way, or NULL */
+    size_t dst_inner, src_inner, n_inner;
+    size_t dst_outer, src_outer, n_outer;
+    size_t bytes;
 } pkvi_rows;
 
 /* Copies past the caches. */

@@ -10,39 +10,19 @@
  * lines. */
 enum { LEAST_STREAM = 1024, LINE = 64 };
 
-/* The last piece waits until the next one is known: it may continue it, or is prefetched. */
+/* The last piece, or grid of rows, waits until the next one is known: it may continue the piece, or
+ * is fetched while it is moved. */
 typedef struct mover {
     char *dst;
     const char *src;
     uint64_t bytes;
+    pkvi_pieces grid;          /* n_outer 0: none */
     const pkvi_stream *stream; /* NULL: through the caches */
 } mover;
 
 static void *at(uint64_t address)
 {
     return (void *)(uintptr_t)address;
-}
-
-static void flush(mover *m, const void *next)
-{
-    if (m->stream && m->bytes >= LEAST_STREAM) {
-        m->stream->copy(m->dst, m->src, m->bytes, next);
-    } else if (m->bytes > 0) {
-        memcpy(m->dst, m->src, m->bytes);
-    }
-    m->bytes = 0;
-}
-
-static void put(mover *m, char *dst, const char *src, uint64_t bytes)
-{
-    if (m->bytes > 0 && m->src + m->bytes == src && m->dst + m->bytes == dst) {
-        m->bytes += bytes;
-        return;
-    }
-    flush(m, src);
-    m->dst = dst;
-    m->src = src;
-    m->bytes = bytes;
 }
 
 /* ---- small rows ---- */
@@ -82,29 +62,57 @@ static bool whole_lines(const pkvi_pieces *p)
             (LINE - 1)) == 0;
 }
 
-static void stream_grid(const mover *m, const pkvi_pieces *p)
+static void stream_grid(const mover *m, const pkvi_pieces *p, const char *next)
 {
-    for (uint64_t o = 0; o < p->n_outer; o++) {
-        const pkvi_rows rows = {.dst = at(p->dst + o * p->dst_outer),
-                                .src = at(p->src + o * p->src_outer),
-                                .dst_stride = p->dst_inner,
-                                .src_stride = p->src_inner,
-                                .n = p->n_inner,
-                                .bytes = p->bytes};
-        m->stream->rows(&rows);
+    const pkvi_rows rows = {.dst = at(p->dst),
+                            .src = at(p->src),
+                            .next = next,
+                            .dst_inner = p->dst_inner,
+                            .src_inner = p->src_inner,
+                            .n_inner = p->n_inner,
+                            .dst_outer = p->dst_outer,
+                            .src_outer = p->src_outer,
+                            .n_outer = p->n_outer,
+                            .bytes = p->bytes};
+    m->stream->rows(&rows);
+}
+
+/* ---- what waits ---- */
+
+static void flush(mover *m, const char *next)
+{
+    if (m->stream && m->bytes >= LEAST_STREAM) {
+        m->stream->copy(m->dst, m->src, m->bytes, next);
+    } else if (m->bytes > 0) {
+        memcpy(m->dst, m->src, m->bytes);
     }
+    m->bytes = 0;
+    if (m->grid.n_outer > 0 && m->stream && whole_lines(&m->grid)) {
+        stream_grid(m, &m->grid, next);
+    } else {
+        small_grid(&m->grid);
+    }
+    m->grid.n_outer = 0;
+}
+
+static void put(mover *m, char *dst, const char *src, uint64_t bytes)
+{
+    if (m->bytes > 0 && m->src + m->bytes == src && m->dst + m->bytes == dst) {
+        m->bytes += bytes;
+        return;
+    }
+    flush(m, src);
+    m->dst = dst;
+    m->src = src;
+    m->bytes = bytes;
 }
 
 static void move(void *ctx, const pkvi_pieces *p)
 {
     mover *m = ctx;
     if (p->bytes < LEAST_STREAM && p->n_inner * p->n_outer > 1) {
-        flush(m, NULL);
-        if (m->stream && whole_lines(p)) {
-            stream_grid(m, p);
-        } else {
-            small_grid(p);
-        }
+        flush(m, at(p->src));
+        m->grid = *p;
         return;
     }
     for (uint64_t o = 0; o < p->n_outer; o++) {

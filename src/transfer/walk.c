@@ -2,8 +2,18 @@
 #include "base/math.h"
 #include "transfer/transfer.h"
 
+/* Whether the heads of a token are the inner axis of a grid: those that lie close to each other at
+ * the destination; of short rows also those that do at the source, as lines in a row are read
+ * faster than lines here and there are written slower. */
+static bool heads_inside(const pkvi_place *src, const pkvi_place *dst, uint64_t row)
+{
+    enum { SHORT = 256 };
+    return dst->head_stride <= dst->token_stride ||
+           (row < SHORT && src->head_stride <= src->token_stride);
+}
+
 /* What tokens [first, first + n) of a run move. Rows merge where heads, or tokens, lie side by
- * side on both sides; the rest is a grid whose inner axis is the closer one at the destination. */
+ * side on both sides; the rest is a grid. */
 static pkvi_pieces pieces_of(const pkvi_pair *pair, const pkvi_run *run, uint64_t first, uint64_t n)
 {
     const pkvi_place *s = &pair->src, *d = &pair->dst;
@@ -35,7 +45,7 @@ static pkvi_pieces pieces_of(const pkvi_pair *pair, const pkvi_run *run, uint64_
         out.dst_inner = d->head_stride;
         return out;
     }
-    if (d->head_stride <= d->token_stride) {
+    if (heads_inside(s, d, row)) {
         out.n_inner = heads;
         out.src_inner = s->head_stride;
         out.dst_inner = d->head_stride;
