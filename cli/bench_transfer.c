@@ -1,9 +1,11 @@
 /* bench_transfer.c  pagedkv bench transfer: how fast pages move, beside loops over the same pieces.
  *
- * Sixteen layers of pages [plane][block][token][head] in one buffer, chunks of 256 tokens in the
- * form 2LTD (MLA where there is one plane), all blocks in random order, everything in each run. A
- * piece is one plane of one block of one layer. The ceiling is the best of the loops, measured in
- * turn with ours; "memcpy" is the loop that calls memcpy for each piece. */
+ * Sixteen layers of pages [plane][block][token][head], or [plane][block][head][token], in one
+ * buffer, chunks of 256 tokens in the form 2LTD (MLA where there is one plane), all blocks in
+ * random order, everything in each run. A piece is one plane of one block of one layer; where heads
+ * come first, pages and chunks order its rows differently, and the loops copy each row. The ceiling
+ * is the best of the loops, measured in turn with ours; "memcpy" is the loop that calls memcpy for
+ * each. */
 #define _DEFAULT_SOURCE
 
 #include "bench_transfer.h"
@@ -16,17 +18,20 @@ typedef struct shape {
     const char *name;
     uint64_t heads, row_bytes;
     uint32_t planes;
+    bool heads_first;
 } shape;
 
 static const shape shapes[] = {
-    {"8x128 bf16", 8, 256, 2},
-    {"8x128 1-byte", 8, 128, 2},
-    {"1x576 bf16", 1, 1152, 1},
-    {"1x576 1-byte", 1, 576, 1},
+    {"8x128 bf16", 8, 256, 2, false},
+    {"8x128 1-byte", 8, 128, 2, false},
+    {"1x576 bf16", 1, 1152, 1, false},
+    {"1x576 1-byte", 1, 576, 1, false},
+    {"8x128 bf16, heads first", 8, 256, 2, true},
+    {"8x128 1-byte, heads first", 8, 128, 2, true},
 };
 static const uint64_t block_sizes[] = {16, 32, 64, 128};
 
-enum { N_SHAPES = 4, N_BLOCK_SIZES = 4, LEAST_BLOCKS = 4, LAYERWISE_TOKENS = 8192, MAX_PLANES = 2 };
+enum { N_SHAPES = 6, N_BLOCK_SIZES = 4, LEAST_BLOCKS = 4, LAYERWISE_TOKENS = 8192, MAX_PLANES = 2 };
 enum { GATHER, SCATTER, COPY, LAYERWISE, N_OPS };
 static const char *const op_names[] = {"gather", "scatter", "copy", "layerwise"};
 
@@ -43,8 +48,8 @@ typedef struct rig {
     pkv_transfer_plan *plan;
     pkv_plane planes[BENCH_LAYERS][MAX_PLANES];
     pkv_layer_pages layers[BENCH_LAYERS];
-    bench_loop *loop;
-    uint32_t slice;
+    bench_rows rows; /* heads first */
+    uint32_t variant, slice;
 } rig;
 
 static uint64_t token_bytes(const shape *s)
@@ -114,6 +119,21 @@ static void list_moves(rig *r, int op, uint64_t n_blocks)
     }
 }
 
+/* Token and head strides of both sides; pages come first in a gather. */
+static void describe_rows(rig *r, int op)
+{
+    const size_t row = r->shape->row_bytes, token = token_bytes(r->shape);
+    const size_t page_head = r->block_size * row;
+    const bool scatter = op == SCATTER;
+    r->rows = (bench_rows){.tokens = r->block_size,
+                           .heads = r->shape->heads,
+                           .bytes = row,
+                           .src_token = scatter ? token : row,
+                           .src_head = scatter ? row : page_head,
+                           .dst_token = scatter ? row : token,
+                           .dst_head = scatter ? page_head : row};
+}
+
 /* ---- plans ---- */
 
 static void fill_layers(rig *r)
@@ -123,8 +143,8 @@ static void fill_layers(rig *r)
             r->planes[l][p] = (pkv_plane){
                 .offset = (uint64_t)(page_piece(r, l, p, 0) - r->pages),
                 .block_stride = r->piece_bytes,
-                .token_stride = token_bytes(r->shape),
-                .head_stride = r->shape->row_bytes,
+                .token_stride = r->shape->heads_first ? r->shape->row_bytes : token_bytes(r->shape),
+                .head_stride = (r->shape->heads_first ? r->block_size : 1) * r->shape->row_bytes,
                 .heads = r->shape->heads,
                 .row_bytes = r->shape->row_bytes,
             };
@@ -196,7 +216,11 @@ static void work_loop(void *ctx, uint32_t worker, uint32_t n_workers)
     const rig *r = ctx;
     const size_t parts = (size_t)SLICES * n_workers, part = (size_t)r->slice * n_workers + worker;
     const size_t from = r->n_moves * part / parts, to = r->n_moves * (part + 1) / parts;
-    r->loop(r->moves + from, to - from, r->piece_bytes);
+    if (r->shape->heads_first) {
+        bench_row_loop_of((int)r->variant)(r->moves + from, to - from, &r->rows);
+    } else {
+        bench_loop_of((int)r->variant)(r->moves + from, to - from, r->piece_bytes);
+    }
 }
 
 /* ---- figures ---- */
@@ -215,8 +239,19 @@ static figure f; /* large */
 
 static void check_moved(const rig *r)
 {
+    const bench_rows *rows = &r->rows;
     for (size_t i = 0; i < r->n_moves; i += 1 + r->n_moves / 1000) {
-        bench_need(memcmp(r->moves[i].dst, r->moves[i].src, r->piece_bytes) == 0, "moved bytes");
+        const bench_move *m = &r->moves[i];
+        if (!r->shape->heads_first) {
+            bench_need(memcmp(m->dst, m->src, r->piece_bytes) == 0, "moved bytes");
+            continue;
+        }
+        for (size_t t = 0; t < rows->tokens; t++) {
+            const size_t h = t % rows->heads;
+            bench_need(memcmp(m->dst + t * rows->dst_token + h * rows->dst_head,
+                              m->src + t * rows->src_token + h * rows->src_head, rows->bytes) == 0,
+                       "moved bytes");
+        }
     }
 }
 
@@ -226,8 +261,8 @@ static double slice_seconds(rig *r, uint32_t variant, uint32_t slice, int op, ui
     if (variant == OURS) {
         return bench_threads(op == LAYERWISE ? work_layer : work_plan, r, threads);
     }
-    r->loop = bench_loop_of((int)variant);
-    return r->loop ? bench_threads(work_loop, r, threads) : 1e9;
+    r->variant = variant;
+    return bench_loop_of((int)variant) ? bench_threads(work_loop, r, threads) : 1e9;
 }
 
 /* Variants take turns, each with a slice that the others have not touched for a while. */
@@ -265,11 +300,12 @@ static void tell(const rig *r, int op, uint32_t threads, json_t *list)
     const double ours = rate(OURS), ceiling = rate(best), plain_rate = rate(BENCH_MEMCPY);
     const double share = ours / ceiling, plain = ours / plain_rate;
     const double bound = op == LAYERWISE ? 0.85 : 0.9;
+    const char *best_name =
+        r->shape->heads_first ? bench_row_loop_name((int)best) : bench_loop_name((int)best);
     if (!list) {
         printf("  %-9s %4llu %7.1f %9.1f %-12s %7.1f %7.3f %8.3f %8.2f  %s\n", op_names[op],
-               (unsigned long long)r->block_size, ours, ceiling, bench_loop_name((int)best),
-               plain_rate, share, plain, f.plan_ms,
-               share >= bound && plain >= 1 ? "met" : "NOT MET");
+               (unsigned long long)r->block_size, ours, ceiling, best_name, plain_rate, share,
+               plain, f.plan_ms, share >= bound && plain >= 1 ? "met" : "NOT MET");
         (void)fflush(stdout);
         return;
     }
@@ -282,7 +318,7 @@ static void tell(const rig *r, int op, uint32_t threads, json_t *list)
     cli_set(row, "piece_bytes", cli_int(r->piece_bytes));
     cli_set(row, "gb_per_s", json_real(ours));
     cli_set(row, "ceiling_gb_per_s", json_real(ceiling));
-    cli_set(row, "ceiling", json_string(bench_loop_name((int)best)));
+    cli_set(row, "ceiling", json_string(best_name));
     cli_set(row, "memcpy_gb_per_s", json_real(plain_rate));
     cli_set(row, "ratio", json_real(share));
     cli_set(row, "memcpy_ratio", json_real(plain));
@@ -299,6 +335,7 @@ static void bench_op(rig *r, int op, uint32_t threads, const bench_params *param
         n = LAYERWISE_TOKENS / r->block_size;
     }
     list_moves(r, op, n);
+    describe_rows(r, op);
     const double start = bench_now();
     make_plan(r, op, n);
     f.plan_ms = (bench_now() - start) / 1e6;
@@ -328,6 +365,9 @@ static void bench_shape(rig *r, uint32_t threads, const bench_params *params, js
         bench_shuffle(r->order, r->n_blocks, 0, &state);
         fill_layers(r);
         for (int op = 0; op < N_OPS; op++) {
+            if (op == COPY && r->shape->heads_first) {
+                continue; /* both sides are pages: whole pieces, as above */
+            }
             bench_op(r, op, threads, params, list);
         }
         free(r->order);
