@@ -6,7 +6,8 @@
  * all memory of the cache, but not the steps and tokens that the caller has just written.
  *
  * A step within which the system gave the CPU to somebody else tells nothing about the cache: it is
- * counted, and left out of the quantiles. */
+ * counted, and left out of the quantiles. What else the machine does to a few steps of a thousand
+ * is seen beside them: a loop that takes about as long and looks at no cache. */
 #define _DEFAULT_SOURCE
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 
 enum { CONTEXT = 1024, WARM = 16, HOT_STEPS = 512, COLD_STEPS = 128, GROUPS = 2, N_PLANS = 5 };
 enum { EVEN_NO_BLOCK, EVEN_ALL, UNEVEN_ALL, N_CLASSES };
-enum { BOUND = 20 };
+enum { BOUND = 20, LOOPS_A_STEP = 8 };
 
 #define LOOP "a line of state and one of tokens each"
 
@@ -68,6 +69,14 @@ static void loop_free(loop *l)
     free(l->order);
 }
 
+static void loop_step(loop *l, int32_t step)
+{
+    for (uint64_t i = 0; i < l->n; i++) {
+        uint64_t *state = l->states[l->order[i]];
+        l->tokens[l->order[i] * l->most + CONTEXT + state[0]++ % HOT_STEPS] = step;
+    }
+}
+
 static double loop_run(loop *l, bench_set set)
 {
     enum { STEPS = 64 };
@@ -80,10 +89,7 @@ static double loop_run(loop *l, bench_set set)
             bench_chilled();
         }
         const double start = bench_now();
-        for (uint64_t i = 0; i < l->n; i++) {
-            uint64_t *state = l->states[l->order[i]];
-            l->tokens[l->order[i] * l->most + CONTEXT + state[0]++] = step;
-        }
+        loop_step(l, step);
         values[step] = (bench_now() - start) / (double)l->n;
     }
     return bench_quantile(values, STEPS, 0.5);
@@ -101,6 +107,7 @@ typedef struct steps_bench {
     pkv_cache *caches[N_PLANS];
     bench_heap heaps[N_PLANS];
     samples all[N_PLANS][N_SETS][N_CLASSES];
+    samples machine; /* the loop, LOOPS_A_STEP times */
     pkv_step *steps; /* [n] */
     int32_t *tokens; /* [n] */
     uint64_t n, state;
@@ -114,6 +121,7 @@ static void steps_init(steps_bench *b, uint64_t n, size_t runs)
     b->steps = bench_memory(n, sizeof *b->steps);
     b->tokens = bench_memory(n, sizeof *b->tokens);
     loop_init(&b->loop, n);
+    b->machine.values = bench_memory(runs * HOT_STEPS, sizeof(double));
     for (size_t i = 0; i < N_PLANS; i++) {
         bench_cache_params params = plans[i];
         params.blocks = n * GROUPS * (most / BENCH_UNIT + 2) + 1;
@@ -136,6 +144,7 @@ static void steps_free(steps_bench *b)
         pkv_cache_destroy(b->caches[i]);
         bench_heap_free(&b->heaps[i]);
     }
+    free(b->machine.values);
     free(b->steps);
     free(b->tokens);
     loop_free(&b->loop);
@@ -211,6 +220,21 @@ static void keep(samples *s, double value)
     }
 }
 
+/* The loop, repeated to be as long as a step, as steps are measured. */
+static void run_machine(steps_bench *b)
+{
+    for (int32_t step = 0; step < HOT_STEPS; step++) {
+        bench_tokens(b->tokens, b->n, &b->state);
+        const long before = preemptions();
+        const double start = bench_now();
+        for (int i = 0; i < LOOPS_A_STEP; i++) {
+            loop_step(&b->loop, step);
+        }
+        const double ns = bench_now() - start;
+        keep(&b->machine, preemptions() == before ? ns / (double)b->n : -1);
+    }
+}
+
 /* Median of the steps that took no block; of uneven ones none is asked for. */
 static double run_steps(steps_bench *b, size_t plan, bench_set set, bool even)
 {
@@ -247,15 +271,15 @@ typedef struct spread {
     bool bounded, met; /* met: by p99_9 */
 } spread;
 
-static spread spread_of(steps_bench *b, size_t plan, bench_set set, size_t class)
+static spread spread_of(const samples *s, const char *plan, bench_set set, const char *steps,
+                        bool bounded)
 {
-    const samples *s = &b->all[plan][set][class];
-    spread d = {.plan = rows[plan].name,
+    spread d = {.plan = plan,
                 .set = set == HOT ? "hot" : "cold",
-                .steps = classes[class],
+                .steps = steps,
                 .n = s->n,
                 .preempted = s->preempted,
-                .bounded = class == EVEN_NO_BLOCK};
+                .bounded = bounded};
     double sum = 0;
     bench_need(s->n > 0, "steps");
     for (size_t i = 0; i < s->n; i++) {
@@ -299,6 +323,15 @@ static json_t *spread_json(const spread *d)
     return one;
 }
 
+static void tell_spread(const spread *d, json_t *list)
+{
+    if (list) {
+        cli_push(list, spread_json(d));
+    } else {
+        print_spread(d);
+    }
+}
+
 static void tell_spreads(steps_bench *b, json_t *answer)
 {
     json_t *list = answer ? json_array() : NULL;
@@ -310,14 +343,14 @@ static void tell_spreads(steps_bench *b, json_t *answer)
             "most", "bound");
     }
     for (size_t i = 0; i < (size_t)N_PLANS * N_SETS * N_CLASSES; i++) {
-        const size_t plan = i / N_CLASSES / N_SETS;
-        const spread d = spread_of(b, plan, i / N_CLASSES % N_SETS, i % N_CLASSES);
-        if (list) {
-            cli_push(list, spread_json(&d));
-        } else {
-            print_spread(&d);
-        }
+        const size_t plan = i / N_CLASSES / N_SETS, class = i % N_CLASSES;
+        const bench_set set = i / N_CLASSES % N_SETS;
+        const spread d = spread_of(&b->all[plan][set][class], rows[plan].name, set, classes[class],
+                                   class == EVEN_NO_BLOCK);
+        tell_spread(&d, list);
     }
+    const spread machine = spread_of(&b->machine, "no cache", HOT, "a loop as long", false);
+    tell_spread(&machine, list);
     if (list) {
         cli_set(answer, "step_spreads", list);
     } else {
@@ -333,6 +366,7 @@ void bench_steps(const bench_params *params, json_t *answer)
     steps_init(b, params->sequences, params->runs);
     bench_table_init(&table, rows, params->runs);
     for (size_t run = 0; run < params->runs; run++) {
+        run_machine(b);
         for (bench_set set = HOT; set < N_SETS; set++) {
             const double ceiling = loop_run(&b->loop, set);
             for (size_t plan = 0; plan < N_PLANS; plan++) {
