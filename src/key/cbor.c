@@ -131,7 +131,8 @@ pkvi_put_tokens *pkvi_cbor_choose_put_tokens(void)
 {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2")) {
+        __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+        __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2")) {
         return pkvi_cbor_put_tokens_avx512;
     }
 #endif

@@ -1,4 +1,5 @@
-/* cbor_avx512.c  Tokens in canonical CBOR, eight at once, for processors with AVX-512 and VBMI2.
+/* cbor_avx512.c  Tokens in canonical CBOR, eight at once, for processors with AVX-512 and VBMI2;
+ * and the loop of XXH3 with them, chain_xxh3.h.
  *
  * A token is a 64-bit lane: head, four bytes of the number from high to low, three unused ones.
  * What a form leaves out is squeezed out of the vector. */

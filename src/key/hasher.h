@@ -15,7 +15,7 @@ typedef uint8_t *pkvi_put_tokens(uint8_t *to, const int32_t *tokens, size_t n);
 
 pkvi_put_tokens pkvi_cbor_put_tokens;
 #ifdef __x86_64__
-pkvi_put_tokens pkvi_cbor_put_tokens_avx512; /* needs AVX-512 with VBMI2 */
+pkvi_put_tokens pkvi_cbor_put_tokens_avx512; /* needs AVX-512 with VBMI2, and BMI2 */
 #endif
 /* The fastest one that this processor can run. */
 pkvi_put_tokens *pkvi_cbor_choose_put_tokens(void);

@@ -68,7 +68,7 @@ static void fetch_run(const pkvi_runs *runs, const pkvi_run *run)
     __builtin_prefetch(&runs->at[run->last_child]); /* most likely where the walk goes on */
 }
 
-/* The run that continues a place with this unit, or 0. It is fetched. */
+/* The run that continues a place with this unit, or 0. */
 static uint32_t find_branch(const pkvi_runs *runs, uint32_t parent, uint32_t at,
                             const int32_t *tokens, const pkv_key *tag)
 {

@@ -103,8 +103,9 @@ static pkv_status add_tags(const char *function, pkv_seq *seq, uint64_t n)
             continue;
         }
         tag->unit = unit;
-        const pkv_status st = pkv_key_chain(c->hasher, seq->extras, seq->tokens.at, seq->tokens.n,
-                                            c->info.unit, 0, unit, unit + 1, &no_parent, &tag->key);
+        const pkv_status st =
+            pkvi_key_chain(c->hasher, seq->extras, seq->tokens.at, seq->tokens.n, c->info.unit, 0,
+                           unit, unit + 1, &no_parent, &tag->key, true);
         if (st != PKV_OK) {
             pkvi_error_rename(function);
             return st;

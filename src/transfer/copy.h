@@ -13,7 +13,8 @@
 typedef struct pkvi_rows {
     char *dst;
     const char *src;
-    const char *next; /* row 0 of what will be read after them in the same way, or NULL */
+    const char *next; /* what will be read after them, or NULL; it is fetched as if its rows had the
+                         same strides */
     size_t dst_inner, src_inner, n_inner;
     size_t dst_outer, src_outer, n_outer;
     size_t bytes;
