@@ -231,7 +231,7 @@ static void name_tokens(input *in, job *j)
     make_ids(in, j->src_ids, p->n_ids, a);
     make_ids(in, j->dst_ids, p->n_ids, p->op == PKV_TRANSFER_SWAP ? a : b);
     for (uint64_t i = 0; i < p->n_ids && p->op == PKV_TRANSFER_SWAP; i++) {
-        j->dst_ids[i] += (int64_t)p->n_ids;
+        j->dst_ids[i] += j->dst_ids[i] < INT32_MAX ? (int64_t)p->n_ids : 0;
     }
     const bool src = p->op != PKV_TRANSFER_SCATTER, dst = p->op != PKV_TRANSFER_GATHER;
     p->src_slots = src && !j->by_blocks ? j->src_ids : NULL;
