@@ -3,7 +3,9 @@
 
 #define CHAIN_NAME pkvi_chain_xxh3
 #define CHAIN_TARGET
-#define CHAIN_TOKENS pkvi_cbor_put_tokens
+typedef char forms; /* nothing is prepared */
+#define CHAIN_FORMS const forms f = 0
+#define CHAIN_TOKENS(to, tokens, n) ((void)f, pkvi_cbor_put_tokens(to, tokens, n))
 #include "key/chain_xxh3.h"
 
 pkvi_chain *pkvi_chain_choose_xxh3(void)

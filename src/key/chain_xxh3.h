@@ -3,7 +3,9 @@
  *
  *   CHAIN_NAME     the function that is made
  *   CHAIN_TARGET   its attribute, or nothing
- *   CHAIN_TOKENS   a pkvi_put_tokens
+ *   forms          a type: what writing tokens needs
+ *   CHAIN_FORMS    declares `f` of it, once for a chain
+ *   CHAIN_TOKENS   a pkvi_put_tokens that knows `f`, a pointer there
  *
  * A digest takes hardly longer than a call would, and writing a message not much less: so all is
  * one loop without calls. Messages are written one unit ahead, as in chain.c. */
@@ -22,7 +24,7 @@
 #define CHAIN_INLINE __attribute__((always_inline)) CHAIN_TARGET static inline
 
 /* All of a message but its front; returns its end. `plain`: there are no extras, no lookahead. */
-CHAIN_INLINE uint8_t *write_rest(const pkvi_request *r, bool ours, bool plain,
+CHAIN_INLINE uint8_t *write_rest(const forms *f, const pkvi_request *r, bool ours, bool plain,
                                  const int32_t *tokens, size_t n, uint64_t unit, uint8_t *message,
                                  size_t tokens_at)
 {
@@ -94,16 +96,17 @@ CHAIN_INLINE void chain(const pkv_hasher *hasher, const pkvi_request *r, uint64_
                         uint64_t last, const pkv_key *parent, pkv_key *keys, bool ours, bool plain,
                         size_t n)
 {
+    CHAIN_FORMS;
     uint8_t *now = hasher->room, *next = hasher->room + hasher->half_bytes;
     const size_t parent_at = ours ? PKVI_PREIMAGE_PARENT_AT : PKVI_CBOR_PARENT_AT;
     const size_t tokens_at = ours ? pkvi_preimage_front(r, now) : pkvi_cbor_front(r, now);
     const int32_t *tokens = r->tokens + unit * n;
     memcpy(next, now, tokens_at);
     memcpy(now + parent_at, parent->bytes, 16);
-    const uint8_t *end = write_rest(r, ours, plain, tokens, n, unit, now, tokens_at);
+    const uint8_t *end = write_rest(&f, r, ours, plain, tokens, n, unit, now, tokens_at);
     while (++unit < last) {
         tokens += n;
-        const uint8_t *next_end = write_rest(r, ours, plain, tokens, n, unit, next, tokens_at);
+        const uint8_t *next_end = write_rest(&f, r, ours, plain, tokens, n, unit, next, tokens_at);
         digest(now, end, keys++, next, parent_at);
         uint8_t *done = now;
         now = next;

@@ -2,6 +2,7 @@
 #include "key_fixture.h"
 
 #include "base/error.h"
+#include "base/tokens.h"
 #include "key/hasher.h"
 
 static uint64_t random_state;
@@ -175,6 +176,22 @@ static void all_encoders_write_the_same(void **state)
     }
 }
 
+static void the_first_negative_token_is_found_wherever_it_is(void **state)
+{
+    (void)state;
+    enum { MOST = 300 };
+    int32_t tokens[MOST];
+    for (uint64_t n = 0; n <= MOST; n += 1 + n / 20) {
+        for (uint64_t bad = 0; bad <= n; bad++) { /* n: none */
+            for (uint64_t i = 0; i < MOST; i++) {
+                tokens[i] = i < bad ? INT32_MAX - (int32_t)i : i == bad ? INT32_MIN : -1;
+            }
+            assert_int_equal(pkvi_first_negative(tokens, n), bad);
+            assert_int_equal(pkvi_first_negative_plain(tokens, n), bad);
+        }
+    }
+}
+
 static void all_loops_of_xxh3_give_the_same_keys(void **state)
 {
     (void)state;
@@ -331,6 +348,7 @@ int main(void)
         cmocka_unit_test(another_unit_is_another_chain),
         cmocka_unit_test(a_border_cannot_be_moved),
         cmocka_unit_test(all_encoders_write_the_same),
+        cmocka_unit_test(the_first_negative_token_is_found_wherever_it_is),
         cmocka_unit_test(all_loops_of_xxh3_give_the_same_keys),
         cmocka_unit_test(a_longer_message_allocates_once),
         cmocka_unit_test(without_memory_nothing_is_written),
