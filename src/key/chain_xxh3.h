@@ -75,13 +75,18 @@ CHAIN_INLINE void put_parent(uint8_t *message, size_t at, uint64_t first, uint64
     memcpy(message + at + 8, &second, 8);
 }
 
-/* Digests a message into its key and into the front of the next one. */
+/* Digests a message into its key and into the front of the next one. The secret is the usual one,
+ * but in memory: of constants, each word would be loaded by an instruction of its own. */
 CHAIN_INLINE void digest(const uint8_t *message, const uint8_t *end, pkv_key *key, uint8_t *next,
                          size_t parent_at)
 {
     const size_t bytes = (size_t)(end - message);
+    const uint8_t *secret = XXH3_kSecret;
+    AS_IT_IS(secret);
     const XXH128_hash_t hash =
-        bytes > 16 && bytes <= 128 ? XXH3_128bits(message, bytes) : pkvi_xxh3(message, bytes);
+        bytes > 16 && bytes <= 128
+            ? XXH3_128bits_withSecret(message, bytes, secret, sizeof XXH3_kSecret)
+            : pkvi_xxh3(message, bytes);
     uint64_t first = PKVI_BIG64(hash.high64), second = PKVI_BIG64(hash.low64);
     AS_IT_IS(first);
     AS_IT_IS(second);
