@@ -62,11 +62,11 @@ static size_t copy_head(char *dst, const char *src, size_t n)
 
 /* The row that is fetched while another one is copied. */
 typedef struct row_ahead {
-    const char *src;
-    size_t inner, outer;
+    uint64_t src, next; /* row 0 of its grid, and of the one after that */
+    uint64_t inner, outer;
 } row_ahead;
 
-static inline void step_ahead(row_ahead *a, const pkvi_rows *rows)
+static inline void step_ahead(row_ahead *a, const pkvi_pieces *rows)
 {
     if (++a->inner < rows->n_inner) {
         return;
@@ -74,36 +74,39 @@ static inline void step_ahead(row_ahead *a, const pkvi_rows *rows)
     a->inner = 0;
     if (++a->outer == rows->n_outer) {
         a->outer = 0;
-        a->src = rows->next ? rows->next : rows->src;
+        a->src = a->next;
     }
 }
 
-static row_ahead begin_ahead(const pkvi_rows *rows)
+static row_ahead begin_ahead(const pkvi_pieces *rows, const void *next)
 {
-    row_ahead a = {rows->src, 0, 0};
-    for (size_t i = 0; i < 1 + ROWS_AHEAD / rows->bytes; i++) {
+    row_ahead a = {rows->src, next ? (uint64_t)(uintptr_t)next : rows->src, 0, 0};
+    for (uint64_t i = 0; i < 1 + ROWS_AHEAD / rows->bytes; i++) {
         step_ahead(&a, rows);
     }
     return a;
 }
 
+#define ADDRESS(first, o, r, outer, inner) ((uintptr_t)((first) + (o) * (outer) + (r) * (inner)))
+
 /* Whole lines, so that a row is neither begun nor ended within one. */
-#define DEFINE_ROWS(name, target, store)                                                           \
-    target static void name(const pkvi_rows *rows)                                                 \
-    {                                                                                              \
-        row_ahead a = begin_ahead(rows);                                                           \
-        for (size_t o = 0; o < rows->n_outer; o++) {                                               \
-            for (size_t r = 0; r < rows->n_inner; r++) {                                           \
-                char *dst = rows->dst + o * rows->dst_outer + r * rows->dst_inner;                 \
-                const char *src = rows->src + o * rows->src_outer + r * rows->src_inner;           \
-                const char *later = a.src + a.outer * rows->src_outer + a.inner * rows->src_inner; \
-                for (size_t i = 0; i < rows->bytes; i += LINE) {                                   \
-                    _mm_prefetch(later + i, _MM_HINT_T0);                                          \
-                    store(dst + i, src + i);                                                       \
-                }                                                                                  \
-                step_ahead(&a, rows);                                                              \
-            }                                                                                      \
-        }                                                                                          \
+#define DEFINE_ROWS(name, target, store)                                                     \
+    target static void name(const pkvi_pieces *p, const void *next)                          \
+    {                                                                                        \
+        row_ahead a = begin_ahead(p, next);                                                  \
+        for (uint64_t o = 0; o < p->n_outer; o++) {                                          \
+            for (uint64_t r = 0; r < p->n_inner; r++) {                                      \
+                char *dst = (char *)ADDRESS(p->dst, o, r, p->dst_outer, p->dst_inner);       \
+                const char *src = (char *)ADDRESS(p->src, o, r, p->src_outer, p->src_inner); \
+                const char *later =                                                          \
+                    (char *)ADDRESS(a.src, a.outer, a.inner, p->src_outer, p->src_inner);    \
+                for (size_t i = 0; i < p->bytes; i += LINE) {                                \
+                    _mm_prefetch(later + i, _MM_HINT_T0);                                    \
+                    store(dst + i, src + i);                                                 \
+                }                                                                            \
+                step_ahead(&a, p);                                                           \
+            }                                                                                \
+        }                                                                                    \
     }
 
 DEFINE_COPY(copy_512, TARGET_512, STORE_512)

@@ -9,23 +9,20 @@
  * below, whoever reads them next may find them in a cache. */
 #define PKVI_STREAM_BYTES ((uint64_t)8 << 20)
 
-/* Rows of one size in two axes with one stride each on each side. */
-typedef struct pkvi_rows {
-    char *dst;
-    const char *src;
-    const char *next; /* what will be read after them, or NULL; it is fetched as if its rows had the
-                         same strides */
-    size_t dst_inner, src_inner, n_inner;
-    size_t dst_outer, src_outer, n_outer;
-    size_t bytes;
-} pkvi_rows;
+/* Pieces of equal size: a grid of n_outer by n_inner of them. */
+typedef struct pkvi_pieces {
+    uint64_t src, dst; /* addresses of the first */
+    uint64_t bytes;
+    uint64_t n_inner, src_inner, dst_inner;
+    uint64_t n_outer, src_outer, dst_outer;
+} pkvi_pieces;
 
-/* Copies past the caches. */
+/* Copies past the caches. `next`: what will be read after them, or NULL. */
 typedef struct pkvi_stream {
-    /* n bytes; `next`: what will be read after them, or NULL. */
     void (*copy)(void *dst, const void *src, size_t n, const void *next);
-    /* Rows that are whole lines of the destination. */
-    void (*rows)(const pkvi_rows *rows);
+    /* Pieces that are whole lines of the destination; the next ones are fetched as if they had the
+     * same strides. */
+    void (*rows)(const pkvi_pieces *rows, const void *next);
 } pkvi_stream;
 
 /* Those of this processor, the best one first; NULL beyond the last. */

@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "base/params.h"
-#include "transfer/copy.h"
 #include "transfer/transfer.h"
 
 void pkv_transfer_params_init(pkv_transfer_params *params)

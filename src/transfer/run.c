@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "transfer/copy.h"
 #include "transfer/transfer.h"
 
 /* Pieces below this size are not worth the setup of a copy past the caches, unless they are whole
@@ -62,21 +61,6 @@ static bool whole_lines(const pkvi_pieces *p)
             (LINE - 1)) == 0;
 }
 
-static void stream_grid(const mover *m, const pkvi_pieces *p, const char *next)
-{
-    const pkvi_rows rows = {.dst = at(p->dst),
-                            .src = at(p->src),
-                            .next = next,
-                            .dst_inner = p->dst_inner,
-                            .src_inner = p->src_inner,
-                            .n_inner = p->n_inner,
-                            .dst_outer = p->dst_outer,
-                            .src_outer = p->src_outer,
-                            .n_outer = p->n_outer,
-                            .bytes = p->bytes};
-    m->stream->rows(&rows);
-}
-
 /* ---- what waits ---- */
 
 static void flush(mover *m, const char *next)
@@ -88,7 +72,7 @@ static void flush(mover *m, const char *next)
     }
     m->bytes = 0;
     if (m->grid.n_outer > 0 && m->stream && whole_lines(&m->grid)) {
-        stream_grid(m, &m->grid, next);
+        m->stream->rows(&m->grid, next);
     } else {
         small_grid(&m->grid);
     }

@@ -11,6 +11,7 @@
 #include <pkv/transfer.h>
 
 #include "base/arena.h"
+#include "transfer/copy.h"
 #include "transfer/index.h"
 
 /* Layers whose blocks have the same numbers of tokens, so that they share their runs. */
@@ -91,14 +92,6 @@ static inline uint64_t pkvi_first_head(uint64_t rank, uint64_t n_ranks, uint64_t
 }
 
 /* ---- running ---- */
-
-/* Pieces of equal size: a grid of n_outer by n_inner of them. */
-typedef struct pkvi_pieces {
-    uint64_t src, dst; /* addresses of the first */
-    uint64_t bytes;
-    uint64_t n_inner, src_inner, dst_inner;
-    uint64_t n_outer, src_outer, dst_outer;
-} pkvi_pieces;
 
 typedef void pkvi_visit(void *ctx, const pkvi_pieces *pieces);
 

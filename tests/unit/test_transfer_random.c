@@ -383,22 +383,21 @@ static void every_way_to_stream_writes_its_bytes_and_no_others(void **s)
         for (size_t bytes = 64; bytes <= STRIDE; bytes += 64) {
             const size_t n = 20;
             uint8_t *const dst = to.data + ROOM - n * STRIDE, *const src = from.data + 3;
-            const pkvi_rows rows = {.dst = (char *)dst,
-                                    .src = (const char *)src,
-                                    .next = bytes % 128 ? (const char *)src : NULL,
-                                    .dst_inner = STRIDE,
-                                    .src_inner = 333,
-                                    .n_inner = n / 4,
-                                    .dst_outer = STRIDE * (n / 4),
-                                    .src_outer = 333 * (n / 4),
-                                    .n_outer = 4,
-                                    .bytes = bytes};
+            const pkvi_pieces rows = {.dst = (uintptr_t)dst,
+                                      .src = (uintptr_t)src,
+                                      .dst_inner = STRIDE,
+                                      .src_inner = 333,
+                                      .n_inner = n / 4,
+                                      .dst_outer = STRIDE * (n / 4),
+                                      .src_outer = 333 * (n / 4),
+                                      .n_outer = 4,
+                                      .bytes = bytes};
             fill(to.data, ROOM, 6);
             memcpy(wanted, to.data, ROOM);
             for (size_t r = 0; r < n; r++) {
                 memcpy(wanted + ROOM - n * STRIDE + r * STRIDE, src + r * 333, bytes);
             }
-            stream->rows(&rows);
+            stream->rows(&rows, bytes % 128 ? src : NULL);
             pkvi_stream_fence();
             assert_memory_equal(to.data, wanted, ROOM);
         }
