@@ -62,8 +62,7 @@ static pkv_status prepare(pkv_hasher *hasher, const pkvi_request *r, uint64_t fi
     return pkvi_hasher_reserve("pkv_key_chain", hasher, bytes);
 }
 
-/* All of a message but its front. Returns its end. */
-static uint8_t *write_rest(const pkvi_request *r, bool ours, uint64_t unit, uint8_t *message,
+uint8_t *pkvi_message_rest(const pkvi_request *r, bool ours, uint64_t unit, uint8_t *message,
                            size_t tokens_at)
 {
     const int32_t *tokens = r->tokens + unit * r->unit;
@@ -84,11 +83,11 @@ void pkvi_chain_sha256(const pkv_hasher *hasher, const pkvi_request *r, uint64_t
     const size_t tokens_at = ours ? pkvi_preimage_front(r, now) : pkvi_cbor_front(r, now);
     memcpy(next, now, tokens_at);
     memcpy(now + parent_at, parent->bytes, hasher->key_bytes);
-    const uint8_t *end = write_rest(r, ours, first, now, tokens_at);
+    const uint8_t *end = pkvi_message_rest(r, ours, first, now, tokens_at);
     for (uint64_t unit = first; unit < last; unit++) {
         const size_t bytes = (size_t)(end - now);
         if (unit + 1 < last) {
-            end = write_rest(r, ours, unit + 1, next, tokens_at);
+            end = pkvi_message_rest(r, ours, unit + 1, next, tokens_at);
         }
         pkvi_sha256_padded(now, bytes, (keys++)->bytes, next + parent_at);
         uint8_t *done = now;

@@ -23,20 +23,19 @@
 
 #define CHAIN_INLINE __attribute__((always_inline)) CHAIN_TARGET static inline
 
-/* All of a message but its front; returns its end. `plain`: there are no extras, no lookahead. */
+/* pkvi_message_rest(), without a call where there are no extras and no lookahead: `plain`. */
 CHAIN_INLINE uint8_t *write_rest(const forms *f, const pkvi_request *r, bool ours, bool plain,
                                  const int32_t *tokens, size_t n, uint64_t unit, uint8_t *message,
                                  size_t tokens_at)
 {
     uint8_t *to = message + tokens_at;
+    if (!plain) {
+        return pkvi_message_rest(r, ours, unit, message, tokens_at);
+    }
     if (ours) {
-        to = pkvi_put_le32s(to, tokens, plain ? n : n + r->lookahead);
-        return plain || !r->extras ? to : pkvi_preimage_tail(r, unit, message, to);
+        return pkvi_put_le32s(to, tokens, n);
     }
     to = CHAIN_TOKENS(to, tokens, n);
-    if (!plain) {
-        return pkvi_cbor_tail(r, unit, to);
-    }
     *to = PKVI_CBOR_NOTHING;
     return to + 1;
 }
@@ -96,7 +95,7 @@ CHAIN_INLINE void digest(const uint8_t *message, const uint8_t *end, pkv_key *ke
     memset(key->bytes + 16, 0, 16);
 }
 
-/* `ours`, `plain` and most often `n`, the tokens of a unit, are constants where this ends up. */
+/* `ours`, and most often `plain` and `n`, the tokens of a unit, are constants where it ends up. */
 CHAIN_INLINE void chain(const pkv_hasher *hasher, const pkvi_request *r, uint64_t unit,
                         uint64_t last, const pkv_key *parent, pkv_key *keys, bool ours, bool plain,
                         size_t n)
@@ -128,14 +127,14 @@ __attribute__((flatten)) CHAIN_TARGET void CHAIN_NAME(const pkv_hasher *hasher,
 {
     enum { USUAL = 16 };
     const bool ours = pkvi_hash_is_ours(hasher->hash);
-    const bool usual = !r->extras && r->lookahead == 0 && r->unit == USUAL;
+    const bool plain = !r->extras && r->lookahead == 0, usual = plain && r->unit == USUAL;
     if (ours && usual) {
         chain(hasher, r, first, last, parent, keys, true, true, USUAL);
     } else if (ours) {
-        chain(hasher, r, first, last, parent, keys, true, false, r->unit);
+        chain(hasher, r, first, last, parent, keys, true, plain, r->unit);
     } else if (usual) {
         chain(hasher, r, first, last, parent, keys, false, true, USUAL);
     } else {
-        chain(hasher, r, first, last, parent, keys, false, false, r->unit);
+        chain(hasher, r, first, last, parent, keys, false, plain, r->unit);
     }
 }

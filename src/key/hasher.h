@@ -93,6 +93,10 @@ size_t pkvi_preimage_front(const pkvi_request *request, uint8_t *message);
 uint8_t *pkvi_preimage_tail(const pkvi_request *request, uint64_t unit, uint8_t *message,
                             uint8_t *to);
 
+/* All of a message but its front, of either kind. Returns its end. */
+uint8_t *pkvi_message_rest(const pkvi_request *r, bool ours, uint64_t unit, uint8_t *message,
+                           size_t tokens_at);
+
 /* The root of our own functions: what a first unit has as its parent. salt NULL: none. */
 void pkvi_preimage_root(const pkv_hasher *hasher, const char *salt, pkv_key *out);
 
