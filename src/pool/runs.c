@@ -3,11 +3,10 @@
 
 #include <string.h>
 
+#include "base/fetch.h"
 #include "base/math.h"
 #include "base/xxh3.h"
 #include "pool/runs_internal.h"
-
-enum { LINE = 64 };
 
 /* ---- branches ---- */
 
@@ -58,12 +57,8 @@ static bool is_branch(const pkvi_runs *runs, const pkvi_run *run, uint32_t paren
 /* The processor reads on by itself only within a page, and after it has seen a few lines of it. */
 static void fetch_run(const pkvi_runs *runs, const pkvi_run *run)
 {
-    enum { LINES = 8 };
-    const char *tokens = (const char *)run->tokens;
-    const size_t bytes = (size_t)run->n * (size_t)runs->unit * sizeof *run->tokens;
-    for (size_t at = 0; at < LINES * LINE && at < bytes; at += LINE) {
-        __builtin_prefetch(tokens + at);
-    }
+    enum { BYTES = 512 };
+    pkvi_fetch(run->tokens, pkvi_min(BYTES, run->n * runs->unit * sizeof *run->tokens));
     __builtin_prefetch(run->first);
     __builtin_prefetch(&runs->at[run->last_child]); /* most likely where the walk goes on */
 }
@@ -194,9 +189,7 @@ static uint64_t copy_present(pkv_block *to, const pkvi_run *run, uint32_t at, ui
 
 void pkvi_runs_fetch(const pkvi_runs *runs)
 {
-    for (size_t at = 0; at < sizeof *runs; at += LINE) {
-        __builtin_prefetch((const char *)runs + at);
-    }
+    pkvi_fetch(runs, sizeof *runs);
 }
 
 uint64_t pkvi_runs_match(const pkvi_runs *runs, const pkvi_content *content, uint64_t most,

@@ -6,30 +6,23 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/fetch.h"
 #include "base/math.h"
 #include "pool/pool_internal.h"
 #include "seq/cache_internal.h"
 
-static void fetch(const void *from, size_t bytes)
-{
-    enum { LINE = 64 };
-    for (size_t at = 0; at < bytes; at += LINE) {
-        __builtin_prefetch((const void *)((uintptr_t)from + at)); /* may be NULL */
-    }
-}
-
 void pkvi_fetch_for_lookup(const pkv_seq *seq)
 {
     enum { FIRST_TOKENS = 512 }; /* bytes; the processor reads on by itself */
-    fetch(seq, sizeof *seq);
+    pkvi_fetch(seq, sizeof *seq);
     const pkv_cache *c = seq->cache;
-    fetch(seq->tokens.at, FIRST_TOKENS);
-    fetch(c, offsetof(pkv_cache, zero));
-    fetch(c->pool, sizeof *c->pool);
-    fetch(c->managers, sizeof *c->managers);
-    fetch(c->lookups, sizeof *c->lookups);
-    fetch(c->hit, sizeof *c->hit);
-    fetch(c->hit_tables, sizeof *c->hit_tables);
+    pkvi_fetch(seq->tokens.at, FIRST_TOKENS);
+    pkvi_fetch(c, offsetof(pkv_cache, zero));
+    pkvi_fetch(c->pool, sizeof *c->pool);
+    pkvi_fetch(c->managers, sizeof *c->managers);
+    pkvi_fetch(c->lookups, sizeof *c->lookups);
+    pkvi_fetch(c->hit, sizeof *c->hit);
+    pkvi_fetch(c->hit_tables, sizeof *c->hit_tables);
     if (c->pool->runs) {
         pkvi_runs_fetch(c->pool->runs);
     }

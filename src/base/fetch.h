@@ -1,0 +1,17 @@
+/* fetch.h  Memory that is going to be read is asked for. */
+#ifndef PKVI_FETCH_H
+#define PKVI_FETCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* All lines of so many bytes; nothing need be there. */
+static inline void pkvi_fetch(const void *from, size_t bytes)
+{
+    enum { LINE = 64 };
+    for (size_t at = 0; at < bytes; at += LINE) {
+        __builtin_prefetch((const void *)((uintptr_t)from + at));
+    }
+}
+
+#endif
