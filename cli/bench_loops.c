@@ -1,13 +1,19 @@
-/* bench_loops.c  The ceiling of transfers: loops that move the same pieces and know no more. */
+/* bench_loops.c  The ceiling of transfers: loops that move the same pieces, or the rows of pieces
+ * that both sides order differently, and know no more. */
 #include <pthread.h>
 #include <string.h>
 
 #include "bench_transfer.h"
 
-static void loop_memcpy(const bench_move *moves, size_t n, size_t bytes)
+static void loop_memcpy(const bench_move *moves, size_t n, const bench_rows *r)
 {
     for (size_t i = 0; i < n; i++) {
-        memcpy(moves[i].dst, moves[i].src, bytes);
+        for (size_t t = 0; t < r->tokens; t++) {
+            for (size_t h = 0; h < r->heads; h++) {
+                memcpy(moves[i].dst + t * r->dst_token + h * r->dst_head,
+                       moves[i].src + t * r->src_token + h * r->src_head, r->bytes);
+            }
+        }
     }
 }
 
@@ -16,20 +22,40 @@ static void loop_memcpy(const bench_move *moves, size_t n, size_t bytes)
 
 enum { LINE = 64, AHEAD = 16 * LINE };
 
-#define LOOP(name, target, prefetch, store)                                  \
-    target static void name(const bench_move *moves, size_t n, size_t bytes) \
-    {                                                                        \
-        for (size_t i = 0; i < n; i++) {                                     \
-            char *dst = moves[i].dst;                                        \
-            const char *src = moves[i].src;                                  \
-            size_t at = 0;                                                   \
-            for (; at + LINE <= bytes; at += LINE) {                         \
-                prefetch;                                                    \
-                store;                                                       \
-            }                                                                \
-            memcpy(dst + at, src + at, bytes - at);                          \
-        }                                                                    \
-        _mm_sfence();                                                        \
+/* Pieces of one row. */
+#define LOOP(name, target, prefetch, store)                                         \
+    target static void name(const bench_move *moves, size_t n, const bench_rows *r) \
+    {                                                                               \
+        const size_t bytes = r->bytes;                                              \
+        for (size_t i = 0; i < n; i++) {                                            \
+            char *dst = moves[i].dst;                                               \
+            const char *src = moves[i].src;                                         \
+            size_t at = 0;                                                          \
+            for (; at + LINE <= bytes; at += LINE) {                                \
+                prefetch;                                                           \
+                store;                                                              \
+            }                                                                       \
+            memcpy(dst + at, src + at, bytes - at);                                 \
+        }                                                                           \
+        _mm_sfence();                                                               \
+    }
+
+/* Rows of whole lines, in two loops in one order or the other. */
+#define ROW_LOOP(name, target, outer, n_outer, inner, n_inner, store)                    \
+    target static void name(const bench_move *moves, size_t n, const bench_rows *r)      \
+    {                                                                                    \
+        for (size_t i = 0; i < n; i++) {                                                 \
+            for (size_t outer = 0; outer < (n_outer); outer++) {                         \
+                for (size_t inner = 0; inner < (n_inner); inner++) {                     \
+                    char *dst = moves[i].dst + t * r->dst_token + h * r->dst_head;       \
+                    const char *src = moves[i].src + t * r->src_token + h * r->src_head; \
+                    for (size_t at = 0; at < r->bytes; at += LINE) {                     \
+                        store;                                                           \
+                    }                                                                    \
+                }                                                                        \
+            }                                                                            \
+        }                                                                                \
+        _mm_sfence();                                                                    \
     }
 
 #define WIDE __attribute__((target("avx512f")))
@@ -48,27 +74,34 @@ LOOP(stream_512, WIDE, NO_PREFETCH, STORE_512)
 LOOP(ahead_512, WIDE, PREFETCH, STORE_512)
 LOOP(stream_128, , NO_PREFETCH, STORE_128)
 LOOP(ahead_128, , PREFETCH, STORE_128)
+ROW_LOOP(tokens_512, WIDE, t, r->tokens, h, r->heads, STORE_512)
+ROW_LOOP(heads_512, WIDE, h, r->heads, t, r->tokens, STORE_512)
+ROW_LOOP(tokens_128, , t, r->tokens, h, r->heads, STORE_128)
+ROW_LOOP(heads_128, , h, r->heads, t, r->tokens, STORE_128)
 
-bench_loop *bench_loop_of(int which)
+bench_loop *bench_loop_of(int which, bool by_rows)
 {
     const int wide = __builtin_cpu_supports("avx512f");
     switch (which) {
     case BENCH_MEMCPY: return loop_memcpy;
-    case BENCH_STREAM: return wide ? stream_512 : stream_128;
-    default: return wide ? ahead_512 : ahead_128;
+    case BENCH_STREAM:
+        return by_rows ? (wide ? tokens_512 : tokens_128) : (wide ? stream_512 : stream_128);
+    default: return by_rows ? (wide ? heads_512 : heads_128) : (wide ? ahead_512 : ahead_128);
     }
 }
 #else
-bench_loop *bench_loop_of(int which)
+bench_loop *bench_loop_of(int which, bool by_rows)
 {
+    (void)by_rows;
     return which == BENCH_MEMCPY ? loop_memcpy : NULL;
 }
 #endif
 
-const char *bench_loop_name(int which)
+const char *bench_loop_name(int which, bool by_rows)
 {
-    static const char *const names[] = {"memcpy", "stream", "stream_ahead"};
-    return names[which];
+    static const char *const names[2][BENCH_LOOPS] = {{"memcpy", "stream", "stream_ahead"},
+                                                      {"memcpy", "stream", "heads_stream"}};
+    return names[by_rows][which];
 }
 
 /* ---- threads ---- */

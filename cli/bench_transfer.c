@@ -48,7 +48,7 @@ typedef struct rig {
     pkv_transfer_plan *plan;
     pkv_plane planes[BENCH_LAYERS][MAX_PLANES];
     pkv_layer_pages layers[BENCH_LAYERS];
-    bench_rows rows; /* heads first */
+    bench_rows rows;
     uint32_t variant, slice;
 } rig;
 
@@ -119,19 +119,21 @@ static void list_moves(rig *r, int op, uint64_t n_blocks)
     }
 }
 
-/* Token and head strides of both sides; pages come first in a gather. */
 static void describe_rows(rig *r, int op)
 {
     const size_t row = r->shape->row_bytes, token = token_bytes(r->shape);
     const size_t page_head = r->block_size * row;
     const bool scatter = op == SCATTER;
-    r->rows = (bench_rows){.tokens = r->block_size,
-                           .heads = r->shape->heads,
-                           .bytes = row,
-                           .src_token = scatter ? token : row,
-                           .src_head = scatter ? row : page_head,
-                           .dst_token = scatter ? row : token,
-                           .dst_head = scatter ? page_head : row};
+    r->rows = (bench_rows){.tokens = 1, .heads = 1, .bytes = r->piece_bytes};
+    if (r->shape->heads_first) {
+        r->rows = (bench_rows){.tokens = r->block_size,
+                               .heads = r->shape->heads,
+                               .bytes = row,
+                               .src_token = scatter ? token : row,
+                               .src_head = scatter ? row : page_head,
+                               .dst_token = scatter ? row : token,
+                               .dst_head = scatter ? page_head : row};
+    }
 }
 
 /* ---- plans ---- */
@@ -216,11 +218,7 @@ static void work_loop(void *ctx, uint32_t worker, uint32_t n_workers)
     const rig *r = ctx;
     const size_t parts = (size_t)SLICES * n_workers, part = (size_t)r->slice * n_workers + worker;
     const size_t from = r->n_moves * part / parts, to = r->n_moves * (part + 1) / parts;
-    if (r->shape->heads_first) {
-        bench_row_loop_of((int)r->variant)(r->moves + from, to - from, &r->rows);
-    } else {
-        bench_loop_of((int)r->variant)(r->moves + from, to - from, r->piece_bytes);
-    }
+    bench_loop_of((int)r->variant, r->shape->heads_first)(r->moves + from, to - from, &r->rows);
 }
 
 /* ---- figures ---- */
@@ -237,21 +235,21 @@ typedef struct figure {
 
 static figure f; /* large */
 
-static void check_moved(const rig *r)
+static void check_piece(const bench_move *m, const bench_rows *rows)
 {
-    const bench_rows *rows = &r->rows;
-    for (size_t i = 0; i < r->n_moves; i += 1 + r->n_moves / 1000) {
-        const bench_move *m = &r->moves[i];
-        if (!r->shape->heads_first) {
-            bench_need(memcmp(m->dst, m->src, r->piece_bytes) == 0, "moved bytes");
-            continue;
-        }
-        for (size_t t = 0; t < rows->tokens; t++) {
-            const size_t h = t % rows->heads;
+    for (size_t t = 0; t < rows->tokens; t++) {
+        for (size_t h = 0; h < rows->heads; h++) {
             bench_need(memcmp(m->dst + t * rows->dst_token + h * rows->dst_head,
                               m->src + t * rows->src_token + h * rows->src_head, rows->bytes) == 0,
                        "moved bytes");
         }
+    }
+}
+
+static void check_moved(const rig *r)
+{
+    for (size_t i = 0; i < r->n_moves; i += 1 + r->n_moves / 1000) {
+        check_piece(&r->moves[i], &r->rows);
     }
 }
 
@@ -262,7 +260,8 @@ static double slice_seconds(rig *r, uint32_t variant, uint32_t slice, int op, ui
         return bench_threads(op == LAYERWISE ? work_layer : work_plan, r, threads);
     }
     r->variant = variant;
-    return bench_loop_of((int)variant) ? bench_threads(work_loop, r, threads) : 1e9;
+    return bench_loop_of((int)variant, r->shape->heads_first) ? bench_threads(work_loop, r, threads)
+                                                              : 1e9;
 }
 
 /* Variants take turns, each with a slice that the others have not touched for a while. */
@@ -300,8 +299,7 @@ static void tell(const rig *r, int op, uint32_t threads, json_t *list)
     const double ours = rate(OURS), ceiling = rate(best), plain_rate = rate(BENCH_MEMCPY);
     const double share = ours / ceiling, plain = ours / plain_rate;
     const double bound = op == LAYERWISE ? 0.85 : 0.9;
-    const char *best_name =
-        r->shape->heads_first ? bench_row_loop_name((int)best) : bench_loop_name((int)best);
+    const char *best_name = bench_loop_name((int)best, r->shape->heads_first);
     if (!list) {
         printf("  %-9s %4llu %7.1f %9.1f %-12s %7.1f %7.3f %8.3f %8.2f  %s\n", op_names[op],
                (unsigned long long)r->block_size, ours, ceiling, best_name, plain_rate, share,

@@ -12,24 +12,19 @@ typedef struct bench_move {
     const char *src;
 } bench_move;
 
-/* Loops over pieces: by memcpy, by stores past the caches, by those with the next lines asked for
- * ahead. NULL: not on this processor. */
-typedef void bench_loop(const bench_move *moves, size_t n, size_t bytes);
-enum { BENCH_MEMCPY, BENCH_STREAM, BENCH_STREAM_AHEAD, BENCH_LOOPS };
-bench_loop *bench_loop_of(int which);
-const char *bench_loop_name(int which);
-
-/* The rows of a piece, of whole lines. */
+/* The rows of a piece; one of all its bytes, if both sides order it alike. */
 typedef struct bench_rows {
     size_t tokens, heads, bytes;
     size_t src_token, src_head, dst_token, dst_head;
 } bench_rows;
 
-/* Loops over the rows of pieces: by memcpy, by stores past the caches token by token, and head by
- * head. */
-typedef void bench_row_loop(const bench_move *moves, size_t n, const bench_rows *rows);
-bench_row_loop *bench_row_loop_of(int which);
-const char *bench_row_loop_name(int which);
+/* Loops over pieces: by memcpy, by stores past the caches, by those with the next lines asked for
+ * ahead. by_rows: over rows of whole lines, by memcpy, by stores past the caches token by token,
+ * and head by head. NULL: not on this processor. */
+typedef void bench_loop(const bench_move *moves, size_t n, const bench_rows *rows);
+enum { BENCH_MEMCPY, BENCH_STREAM, BENCH_STREAM_AHEAD, BENCH_LOOPS };
+bench_loop *bench_loop_of(int which, bool by_rows);
+const char *bench_loop_name(int which, bool by_rows);
 
 /* What one thread does. */
 typedef void bench_work(void *ctx, uint32_t worker, uint32_t n_workers);
