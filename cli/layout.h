@@ -42,6 +42,8 @@ json_t *layout_answers(const layout_problem *problem, const pkv_reading *reading
 json_t *layout_answer(const layout_problem *problem, const pkv_reading *reading);
 json_t *layout_pointers(const pkv_tensor_pointer *pointers, uint32_t n);
 json_t *layout_refused(pkv_status st, const pkv_refusal *refusal);
+/* A line for each layer whose reading is not to be trusted. */
+json_t *layout_warnings(const layout_problem *problem, const pkv_reading *reading);
 /* Name of a layer of the model. */
 json_t *layout_layer_name(const layout_problem *problem, uint32_t layer);
 /* Exit code of a reading: 1 for a refusal. */

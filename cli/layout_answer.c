@@ -185,6 +185,22 @@ static json_t *group_json(const layout_problem *problem, const pkv_reading *read
     return json;
 }
 
+json_t *layout_warnings(const layout_problem *problem, const pkv_reading *reading)
+{
+    json_t *warnings = json_array();
+    for (uint32_t i = 0; i < pkv_reading_n_layers(reading); i++) {
+        if (pkv_reading_layer(reading, i)->odd_order) {
+            json_t *name = layout_layer_name(problem, i);
+            cli_push(warnings,
+                     json_sprintf("%s: no engine writes its axes in this order; they were "
+                                  "named by stride alone, and the names may be wrong",
+                                  json_string_value(name)));
+            json_decref(name);
+        }
+    }
+    return warnings;
+}
+
 json_t *layout_answer(const layout_problem *problem, const pkv_reading *reading)
 {
     json_t *answer = json_object();
@@ -199,6 +215,11 @@ json_t *layout_answer(const layout_problem *problem, const pkv_reading *reading)
         cli_set(answer, "layers", layers);
         cli_set(answer, "groups", groups);
         cli_set(answer, "num_layers", cli_int(pkv_reading_n_layers(reading)));
+        json_t *warnings = layout_warnings(problem, reading);
+        if (json_array_size(warnings) > 0) {
+            cli_set(answer, "warnings", json_incref(warnings));
+        }
+        json_decref(warnings);
     }
     if (json_array_size(problem->ask) > 0) {
         cli_set(answer, "answers", layout_answers(problem, reading));

@@ -117,4 +117,10 @@ void layout_screen(const layout_problem *problem, const pkv_reading *reading)
         printf("\n");
         draw_group(problem, reading, i);
     }
+    json_t *warnings = layout_warnings(problem, reading);
+    for (size_t i = 0; i < json_array_size(warnings); i++) {
+        printf("%swarning: %s\n", i == 0 ? "\n" : "",
+               json_string_value(json_array_get(warnings, i)));
+    }
+    json_decref(warnings);
 }

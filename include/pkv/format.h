@@ -271,6 +271,9 @@ typedef struct pkv_layout {
     uint32_t n_tensors;                      /**< 1 to PKV_LAYOUT_MAX_TENSORS */
     uint32_t tensor[PKV_LAYOUT_MAX_TENSORS]; /**< numbers of the given tensors, counted in order */
     pkv_view normalized[PKV_LAYOUT_MAX_TENSORS]; /**< axes in the order that the format names */
+    uint32_t odd_order; /**< 1: its axes lie in memory in an order that no engine writes, and were
+                             named by stride alone: names may be wrong. Only in revision SEED */
+    uint32_t reserved;
 } pkv_layout;
 
 /** What a kernel of the LMCache family is told about a group. Elements; may exceed 2^31.
@@ -344,7 +347,8 @@ PKV_API PKV_NODISCARD pkv_status pkv_layout_check(const pkv_layout *layout,
 /** The planes of a layer, for transfers: K and V, or the packed or latent row, or the planes of
  *  NL_X_NP_X_NB_BS_ONE_HS, or values and scales of the indexer (rows of 128 and of 4 bytes); a
  *  format without blocks has blocks of one token. Plane buffers are numbers of tensors.
- *  pages_out->planes is `planes`. VALUE: a layer that was not looked at. O(1) @threads any */
+ *  pages_out->planes is `planes`. VALUE: a layer that was not looked at; UNSUPPORTED: one of an odd
+ *  order. O(1) @threads any */
 PKV_API PKV_NODISCARD pkv_status pkv_layout_planes(const pkv_layout *layout,
                                                    pkv_plane planes[PKV_LAYOUT_MAX_TENSORS],
                                                    pkv_layer_pages *pages_out);

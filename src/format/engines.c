@@ -197,6 +197,7 @@ pkv_status pkvi_read_sglang_halves(const pkvi_reader *r, uint32_t entry, pkv_lay
     for (uint32_t k = 0; k < 2; k++) {
         const uint32_t at = entry + k * half;
         PKVI_RETURN_IF(pkvi_recover_plain(r, at, 0, &parts.view[k]));
+        r->odd_order[entry] |= r->odd_order[at];
         parts.tensor[k] = r->first_tensor[at];
         if (tokens != 0) {
             PKVI_RETURN_IF(check_divides(r, at, &parts.view[k]));

@@ -146,6 +146,7 @@ pkv_status pkvi_layout_build(const pkvi_reader *r, uint32_t entry, const pkvi_pa
         .is_mla = pkvi_format_row_of(parts->format)->is_mla,
         .dense = 1,
         .n_tensors = parts->n,
+        .odd_order = r->odd_order[entry],
     };
     for (uint32_t i = 0; i < parts->n; i++) {
         out->normalized[i] = parts->view[i];
@@ -254,6 +255,12 @@ pkv_status pkv_layout_planes(const pkv_layout *layout, pkv_plane planes[PKV_LAYO
         return pkvi_fail(PKV_E_INVAL, "pkv_layout_planes: an argument is NULL");
     }
     PKVI_RETURN_IF(check_layout("pkv_layout_planes", layout));
+    if (layout->odd_order) {
+        return pkvi_fail(
+            PKV_E_UNSUPPORTED,
+            "pkv_layout_planes: odd_order is 1: nothing is moved by names of axes that "
+            "may be wrong");
+    }
     uint32_t n = 1;
     const uint64_t element = pkv_dtype_bytes(layout->dtype);
     if (!special_planes(layout, planes, &n)) {

@@ -427,7 +427,8 @@ static pkv_status count_tensors(pkvi_reader *r, pkv_reading *reading)
 {
     uint32_t n = 0;
     r->first_tensor = pkvi_arena_get(&reading->memory, r->p.n_layers, sizeof *r->first_tensor);
-    if (!r->first_tensor) {
+    r->odd_order = pkvi_arena_get(&reading->memory, r->p.n_layers, sizeof *r->odd_order);
+    if (!r->first_tensor || !r->odd_order) {
         return pkvi_fail(PKV_E_NOMEM, "pkv_reading_create: out of memory for %u layers",
                          r->p.n_layers);
     }

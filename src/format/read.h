@@ -18,6 +18,7 @@ typedef struct pkvi_reader {
     pkv_format_params p;
     pkv_refusal *refusal;   /* never NULL */
     uint32_t *first_tensor; /* [n_layers] number of the first tensor of each entry */
+    uint8_t *odd_order;     /* [n_layers] a tensor lies in an order that no engine writes */
     bool seed;
 } pkvi_reader;
 
@@ -41,8 +42,8 @@ bool pkvi_wants_view(const pkvi_reader *r);
 pkv_status pkvi_ambiguous(const pkvi_reader *r, uint32_t entry, const char *decides,
                           const char *first, const char *second);
 /* Tensor `k` of an entry with its axes in memory order; UNSUPPORTED where they lie in none of these
- * orders, with holes inside of axis 0, or over each other. The seed takes any order. `hnd`: the
- * order that strides of axes of size 1 may confirm. */
+ * orders, with holes inside of axis 0, or over each other. The seed takes any order, but notes that
+ * it is none of these. `hnd`: the order that strides of axes of size 1 may confirm. */
 pkv_status pkvi_recover(const pkvi_reader *r, uint32_t entry, uint32_t k,
                         const uint8_t (*orders)[PKV_MAX_AXES], uint32_t n_orders, bool hnd,
                         pkv_view *out);

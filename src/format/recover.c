@@ -89,11 +89,12 @@ pkv_status pkvi_recover(const pkvi_reader *r, uint32_t entry, uint32_t k,
 {
     const pkv_view *given = &r->p.layers[entry].tensors[k];
     const pkv_view natural = pkvi_view_natural(given);
-    bool known = r->seed;
+    bool known = false;
     for (uint32_t i = 0; i < n_orders; i++) {
         known = known || pkvi_view_in_order(&natural, orders[i]);
     }
-    if (!known) {
+    r->odd_order[entry] |= !known;
+    if (!known && !r->seed) {
         return pkvi_fail(PKV_E_UNSUPPORTED,
                          "pkv_reading_create: layers[%u]: tensor %u: its axes lie in memory in an "
                          "order that no engine writes; strides [%" PRIu64 ", %" PRIu64 ", ...]",

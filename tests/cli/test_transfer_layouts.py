@@ -89,6 +89,15 @@ class Layouts(program.Case):
         self.assertEqual(done.json["field"], "src.layout")
         self.assert_unchanged()
 
+    def test_axes_that_were_named_by_stride_alone_are_not_moved(self):
+        width = 2 * HEADS * DIM  # all of the file as latents; tokens outside of blocks
+        latents = {"engine": "vllm", "revision": "seed", "layers": [{"name": "a", "tensors": [
+            {"shape": [BLOCKS, SIZE, width], "strides": [width, BLOCKS * width, 1],
+             "dtype": "bfloat16"}]}]}
+        done = self.transfer(op="swap", blocks=[[0, 1]], src={"buffers": ["p"], "layout": latents})
+        self.assert_no(done, "unsupported", "odd_order")
+        self.assert_unchanged()
+
     def test_another_dtype_of_equal_width_is_other_content(self):
         halves = problem([2, BLOCKS, SIZE, HEADS, DIM])
         halves["layers"][0]["tensors"][0]["dtype"] = "float16"

@@ -230,6 +230,42 @@ static void the_stride_of_an_axis_of_one_says_nothing(void **state)
     end(&p);
 }
 
+/* 16 tokens lie outside of 4 blocks: sorted by stride, they are taken for 16 blocks of 4 tokens. */
+static void the_seed_marks_a_layer_that_lies_in_an_order_of_no_engine(void **state)
+{
+    pkv_plane planes[PKV_LAYOUT_MAX_TENSORS];
+    pkv_layer_pages pages;
+    (void)state;
+    begin(&p, PKV_ENGINE_VLLM);
+    put(&p, 1, strided(BF16(4, 16, 8), STRIDES(8, 32, 1)));
+    put(&p, 1, BF16(4, 16, 8));
+    assert_refused(&p, PKV_E_UNSUPPORTED, "order that no engine writes");
+    p.params.revision = PKV_FORMAT_REVISION_SEED;
+    assert_geometry(read_layers(&p), PKV_FORMAT_NL_X_NB_BS_HS, 16, 4, 1, 8);
+    assert_int_equal(layer(&p, 0)->odd_order, 1);
+    assert_int_equal(layer(&p, 1)->odd_order, 0);
+    assert_status(pkv_layout_planes(layer(&p, 0), planes, &pages), PKV_E_UNSUPPORTED);
+    assert_error_text("pkv_layout_planes", "odd_order is 1");
+    assert_ok(pkv_layout_planes(layer(&p, 1), planes, &pages));
+    end(&p);
+}
+
+static void the_seed_marks_a_layer_whose_v_alone_lies_in_such_an_order(void **state)
+{
+    (void)state;
+    begin(&p, PKV_ENGINE_SGLANG);
+    p.params.revision = PKV_FORMAT_REVISION_SEED;
+    p.params.hints.list = PKV_LIST_K_V;
+    p.params.hints.tokens_per_block = 4;
+    put(&p, 3, BF16(8, 8, 16));
+    put(&p, 1, strided(BF16(8, 8, 16), STRIDES(16, 128, 1)));
+    (void)read_layers(&p);
+    assert_int_equal(pkv_reading_n_layers(p.reading), 2);
+    assert_int_equal(layer(&p, 0)->odd_order, 0);
+    assert_int_equal(layer(&p, 1)->odd_order, 1);
+    end(&p);
+}
+
 static void one_tensor_of_all_layers_has_one_pointer(void **state)
 {
     (void)state;
@@ -267,6 +303,8 @@ int main(void)
         cmocka_unit_test(padding_is_refused_where_kernels_would_read_it),
         cmocka_unit_test(holes_inside_and_overlaps_are_refused),
         cmocka_unit_test(the_stride_of_an_axis_of_one_says_nothing),
+        cmocka_unit_test(the_seed_marks_a_layer_that_lies_in_an_order_of_no_engine),
+        cmocka_unit_test(the_seed_marks_a_layer_whose_v_alone_lies_in_such_an_order),
         cmocka_unit_test(one_tensor_of_all_layers_has_one_pointer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
