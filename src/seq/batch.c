@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/fetch.h"
 #include "base/tokens.h"
 #include "seq/allocate.h"
 
-enum { FETCHED = 8 }; /* sequences whose memory is on its way while one is looked at */
+enum { FETCHED = 32 }; /* sequences whose memory is on its way while one is looked at */
 
 static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t i,
                              uint64_t lookahead)
@@ -51,10 +52,13 @@ static bool is_plain(const pkv_step *step, uint64_t lookahead)
 static pkv_status check_steps(pkv_cache *c, const pkv_step *steps, uint64_t n, uint64_t lookahead)
 {
     c->marks++;
+    for (uint64_t i = 0; i < n && i < FETCHED; i++) {
+        pkvi_fetch_far(steps[i].seq);
+    }
     for (uint64_t i = 0; i < n; i++) {
         pkv_seq *seq = steps[i].seq;
-        if (i + FETCHED < n && steps[i + FETCHED].seq) {
-            __builtin_prefetch(steps[i + FETCHED].seq, 1);
+        if (i + FETCHED < n) {
+            pkvi_fetch_far(steps[i + FETCHED].seq);
         }
         if (!seq || seq->cache != c || !is_plain(&steps[i], lookahead)) {
             pkvi_key_due(c);
@@ -70,7 +74,7 @@ static pkv_status check_steps(pkv_cache *c, const pkv_step *steps, uint64_t n, u
         }
         seq->mark = c->marks;
         if (seq->tokens.at) {
-            __builtin_prefetch(seq->tokens.at + seq->tokens.n, 1);
+            pkvi_fetch_far(seq->tokens.at + seq->tokens.n);
         }
     }
     return PKV_OK;
@@ -101,6 +105,7 @@ pkv_status pkv_cache_advance(pkv_cache *cache, const pkv_step *steps, uint64_t n
         return pkvi_fail(PKV_E_INVAL, "pkv_cache_advance: an argument is NULL");
     }
     pkvi_cache_check_thread(cache);
+    pkvi_fetch(cache, sizeof *cache);
     *done_out = 0;
     memset(out, 0, sizeof *out);
     PKVI_RETURN_IF(check_steps(cache, steps, n, lookahead));
