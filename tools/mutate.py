@@ -83,7 +83,8 @@ class Build:
         shutil.copytree(root, self.tree, ignore=shutil.ignore_patterns(
             "build", ".git", "__pycache__"))
         self.call("cmake", "-S", self.tree, "-B", self.build, "-G", "Ninja", "-DPKV_WERROR=OFF",
-                  "-DCMAKE_BUILD_TYPE=Release", "-DPKV_EXAMPLES=OFF", must=True)
+                  "-DCMAKE_BUILD_TYPE=Release", "-DPKV_EXAMPLES=OFF", "-DPKV_TEST_TIMEOUT=",
+                  must=True)
         listed = self.call("ctest", "--test-dir", self.build, "-N", must=True).stdout
         for name in re.findall(r"Test +#\d+: (\S+)", listed):
             if UNIT.match(name) or SCRIPTS.match(name):

@@ -14,20 +14,29 @@ static pkv_status broken(const char *what, uint64_t where)
 
 static pkv_status check_list(const pkv_pool *pool)
 {
+    const pkvi_list *list = &pool->list;
     uint64_t count = 0, unheld = 0;
-    for (uint32_t b = pool->blocks[0].next; b != 0; b = pool->blocks[b].next) {
-        if (b >= pool->n_blocks || pool->blocks[b].refs != 0) {
-            return broken("a held block is in the free list", b);
+    if (list->span > list->room || list->swept + list->hole > list->span) {
+        return broken("the free list is longer than its room", list->span);
+    }
+    for (uint64_t i = 0; i < list->span; i++) {
+        const uint64_t place = pkvi_list_behind(list, list->first, i);
+        const pkv_block b = list->ids[place];
+        if (b >= pool->n_blocks || (b != 0 && pool->blocks[b].place != place)) {
+            return broken("a block does not know its place in the free list", b);
         }
-        if (pool->blocks[b].next >= pool->n_blocks ||
-            pool->blocks[pool->blocks[b].next].prev != b || ++count > pool->n_free) {
-            return broken("the free list is not a list", b);
-        }
+        count += b != 0;
     }
     for (uint64_t b = 1; b < pool->n_blocks; b++) {
-        unheld += pool->blocks[b].refs == 0;
+        const bool held = pool->blocks[b].refs != 0;
+        if (held != (pool->blocks[b].place == PKVI_NO_PLACE)) {
+            return broken(held ? "a held block is in the free list"
+                               : "a block without a holder is missing from the free list",
+                          b);
+        }
+        unheld += !held;
     }
-    if (count != pool->n_free || unheld != count) {
+    if (count != pool->list.n || unheld != count) {
         return broken("blocks without a holder are missing from the free list", count);
     }
     return pool->blocks[0].refs == 0 ? PKV_OK : broken("the null block is held", 0);

@@ -352,7 +352,7 @@ void pkvi_pool_move_keys(pkv_pool *pool, pkv_block src, pkv_block dst)
 
 pkv_status pkv_pool_reset(pkv_pool *pool)
 {
-    if (pool->n_free != pool->n_blocks - 1) {
+    if (pool->list.n != pool->n_blocks - 1) {
         return PKV_E_AGAIN;
     }
     for (uint32_t b = 1; pool->caching && b < pool->n_blocks; b++) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/fetch.h"
 #include "base/math.h"
 #include "base/panic.h"
 #include "base/params.h"
@@ -51,7 +52,10 @@ static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p, bool by_to
 {
     const size_t n = (size_t)p->n_blocks;
     pool->blocks = pkvi_arena_get(&pool->arena, n, sizeof *pool->blocks);
-    bool ok = pool->blocks != NULL;
+    pkv_block *ids =
+        pkvi_arena_get(&pool->arena, (size_t)pkvi_list_room(n) + PKVI_LIST_PADDING, sizeof *ids);
+    bool ok = pool->blocks && ids;
+    pkvi_list_init(&pool->list, pool->blocks, ids, n);
     if (ok && p->on_reuse) {
         pool->watched = pkvi_arena_get(&pool->arena, n, sizeof *pool->watched);
         ok = pool->watched != NULL;
@@ -78,16 +82,16 @@ static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p, bool by_to
     return ok;
 }
 
-static void link_all(pkv_pool *pool)
+static void list_all(pkv_pool *pool)
 {
     const uint32_t n = (uint32_t)pool->n_blocks;
     for (uint32_t b = 0; b < n; b++) {
-        pool->blocks[b].next = b + 1 < n ? b + 1 : 0;
-        pool->blocks[b].prev = b > 0 ? b - 1 : n - 1;
-        pool->blocks[b].ahead = b + PKVI_AHEAD < n ? b + PKVI_AHEAD : 0;
+        pool->blocks[b].place = PKVI_NO_PLACE;
         pool->blocks[b].secondary = PKVI_NO_ENTRY;
+        if (b > 0) {
+            pkvi_list_put_last(&pool->list, b);
+        }
     }
-    pool->n_free = pool->n_blocks - 1;
 }
 
 pkv_status pkv_pool_create(const pkv_pool_params *params, pkv_pool **out)
@@ -133,7 +137,7 @@ pkv_status pkvi_pool_create(const pkv_pool_params *params, bool by_tokens, pkv_p
     pool->residency_ctx = p.residency_ctx;
     pool->clock_ns = p.clock_ns;
     pool->on_residency = p.on_residency;
-    link_all(pool);
+    list_all(pool);
     *out = pool;
     return PKV_OK;
 }
@@ -157,13 +161,13 @@ uint64_t pkv_pool_n_blocks(const pkv_pool *pool)
 
 uint64_t pkv_pool_free_count(const pkv_pool *pool)
 {
-    return pool->n_free;
+    return pool->list.n;
 }
 
 double pkv_pool_usage(const pkv_pool *pool)
 {
     const uint64_t total = pool->n_blocks - 1;
-    return total == 0 ? 0 : 1.0 - (double)pool->n_free / (double)total;
+    return total == 0 ? 0 : 1.0 - (double)pool->list.n / (double)total;
 }
 
 uint64_t pkv_pool_key_count(const pkv_pool *pool)
@@ -194,81 +198,60 @@ bool pkv_pool_writable(const pkv_pool *pool, pkv_block block)
 
 uint64_t pkv_pool_free_list(const pkv_pool *pool, pkv_block *ids, uint64_t n)
 {
+    const pkvi_list *list = &pool->list;
     uint64_t count = 0;
-    for (uint32_t b = pool->blocks[0].next; b != 0 && count < n; b = pool->blocks[b].next) {
-        ids[count++] = b;
+    for (uint64_t i = 0; i < list->span && count < n; i++) {
+        const pkv_block b = list->ids[pkvi_list_behind(list, list->first, i)];
+        if (b != 0) {
+            ids[count++] = b;
+        }
     }
     return count;
 }
 
 /* ---- references ---- */
 
-static void unlink_block(pkv_pool *pool, uint32_t b)
-{
-    pool->blocks[pool->blocks[b].prev].next = pool->blocks[b].next;
-    pool->blocks[pool->blocks[b].next].prev = pool->blocks[b].prev;
-    pool->n_free--;
-}
-
-static void link_after(pkv_pool *pool, uint32_t b, uint32_t before)
-{
-    const uint32_t after = pool->blocks[before].next;
-    pool->blocks[before].next = b;
-    pool->blocks[b].prev = before;
-    pool->blocks[b].next = after;
-    pool->blocks[after].prev = b;
-    pool->n_free++;
-}
+/* What names a block that is taken is looked at FETCH_NAME turns later, and what that names
+ * FETCH_PLACE turns later. */
+enum { FETCH_NAME = PKVI_AHEAD / 2, FETCH_PLACE = PKVI_AHEAD / 4 };
 
 /* The memory of keys that are going to be dropped. */
 static void prefetch_keys(const pkv_pool *pool, const pkv_block *ids, uint64_t i, uint64_t n)
 {
-    if (i + 2 * PKVI_AHEAD < n && !pool->runs) {
-        __builtin_prefetch(&pool->entries[ids[i + 2 * PKVI_AHEAD]]);
+    if (!pool->runs && i + FETCH_NAME < n && pool->blocks[ids[i + FETCH_NAME]].units != 0) {
+        pkvi_fetch_far(&pool->entries[ids[i + FETCH_NAME]]);
     }
-    if (i + PKVI_AHEAD >= n || pool->blocks[ids[i + PKVI_AHEAD]].units == 0) {
+    if (i + FETCH_PLACE >= n || pool->blocks[ids[i + FETCH_PLACE]].units == 0) {
         return;
     }
     if (pool->runs) {
-        pkvi_runs_prefetch(pool->runs, ids[i + PKVI_AHEAD]);
+        pkvi_runs_prefetch(pool->runs, ids[i + FETCH_PLACE]);
     } else {
-        pkvi_index_prefetch_remove(pool, ids[i + PKVI_AHEAD]);
+        pkvi_index_prefetch_remove(pool, ids[i + FETCH_PLACE]);
     }
 }
 
 void pkvi_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids)
 {
 #ifndef NDEBUG
-    if (n > pool->n_free) {
+    if (n > pool->list.n) {
         pkvi_panic("more blocks are taken than were counted");
     }
 #endif
-    uint32_t b = pool->blocks[0].next;
-    for (uint64_t i = 0; i < n; i++) {
-        pkvi_block *block = &pool->blocks[b];
-        __builtin_prefetch(&pool->blocks[block->ahead], 1);
-        ids[i] = b;
-        block->refs = 1;
-        b = block->next;
-    }
-    pool->blocks[0].next = b;
-    pool->blocks[b].prev = 0;
-    pool->n_free -= n;
+    const uint64_t n_keyed = pkvi_list_take(&pool->list, n, ids);
     for (uint64_t i = 0; pool->watched && i < n; i++) {
         if (pool->watched[ids[i]]) {
             pool->watched[ids[i]] = 0;
             pool->on_reuse(pool->reuse_ctx, ids[i]);
         }
     }
-    for (uint64_t i = 0; i < n; i++) {
-        if (pool->caching) {
-            prefetch_keys(pool, ids, i, n);
-        }
-        if (pool->samples) {
-            pkvi_residency_ended(pool, ids[i]);
-            pkvi_residency_taken(pool, ids[i]);
-        }
-        if (pool->caching && pool->blocks[ids[i]].units != 0) {
+    for (uint64_t i = 0; pool->samples && i < n; i++) {
+        pkvi_residency_ended(pool, ids[i]);
+        pkvi_residency_taken(pool, ids[i]);
+    }
+    for (uint64_t i = 0; n_keyed > 0 && i < n; i++) {
+        prefetch_keys(pool, ids, i, n);
+        if (pool->blocks[ids[i]].units != 0) {
             pkvi_drop_keys(pool, ids[i], true);
             pool->n_evicted++;
         }
@@ -277,7 +260,7 @@ void pkvi_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids)
 
 pkv_status pkv_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids)
 {
-    if (n > pool->n_free) {
+    if (n > pool->list.n) {
         return PKV_E_NO_BLOCKS;
     }
     pkvi_pool_take(pool, n, ids);
@@ -304,7 +287,7 @@ void pkvi_pool_share(pkv_pool *pool, const pkv_block *ids, uint64_t n)
             continue;
         }
         if (pool->blocks[b].refs == 0) {
-            unlink_block(pool, b);
+            pkvi_list_remove(&pool->list, b);
         }
         pool->blocks[b].refs++;
         if (pool->samples) {
@@ -320,91 +303,116 @@ pkv_status pkv_pool_share(pkv_pool *pool, const pkv_block *ids, uint64_t n)
     return PKV_OK;
 }
 
-/* Whether every block is held as often as it is given; leaves the counts as they were. */
-static pkv_status check_held(pkv_pool *pool, const char *function, const pkv_block *ids, uint64_t n)
+/* Undoes the release of the first n. */
+static void hold_again(pkv_pool *pool, const pkv_block *ids, uint64_t n)
 {
-    uint64_t done = 0;
-    PKVI_RETURN_IF(pkvi_pool_check_ids(pool, function, ids, n));
-    while (done < n && (ids[done] == PKV_BLOCK_NULL || pool->blocks[ids[done]].refs != 0)) {
-        pool->blocks[ids[done]].refs -= ids[done] != PKV_BLOCK_NULL;
-        done++;
+    for (; n > 0; n--) {
+        const uint32_t b = ids[n - 1];
+        if (b == PKV_BLOCK_NULL) {
+            continue;
+        }
+        if (pool->blocks[b].place != PKVI_NO_PLACE) {
+            pkvi_list_remove(&pool->list, b);
+        }
+        pool->blocks[b].refs++;
     }
-    for (uint64_t i = 0; i < done; i++) {
-        pool->blocks[ids[i]].refs += ids[i] != PKV_BLOCK_NULL;
-    }
-    if (done < n) {
-        return pkvi_fail(PKV_E_INVAL,
-                         "%s: block %" PRIu32 " is released more often than it is held", function,
-                         ids[done]);
-    }
-    return PKV_OK;
 }
 
-static void put_back(pkv_pool *pool, uint32_t b)
+/* Drops a reference of each; returns how many of them nobody holds any longer and, having no key,
+ * are not in the list yet. Stops at the first that is not held: *done_out < n. */
+static uint64_t release_all(pkv_pool *pool, const pkv_block *ids, uint64_t n, uint64_t *done_out)
 {
-    uint32_t *old = &pool->recent[pool->n_recent++ % PKVI_AHEAD];
-    pool->blocks[*old].ahead = b;
-    *old = b;
-    link_after(pool, b, pool->blocks[0].prev);
+    uint64_t unkeyed = 0, done = 0;
+    for (uint64_t i = 0; n > PKVI_AHEAD && i < PKVI_AHEAD; i++) {
+        pkvi_fetch_far(&pool->blocks[ids[i]]);
+    }
+    for (; done < n; done++) {
+        const uint32_t b = ids[done];
+        pkvi_block *block = &pool->blocks[b];
+        if (done + PKVI_AHEAD < n) {
+            pkvi_fetch_far(&pool->blocks[ids[done + PKVI_AHEAD]]);
+        }
+        if (b == PKV_BLOCK_NULL) {
+            continue;
+        }
+        if (block->refs == 0) {
+            break;
+        }
+        if (--block->refs != 0) {
+            continue;
+        }
+        if (block->units != 0) {
+            pkvi_list_put_last(&pool->list, b);
+        } else {
+            unkeyed++;
+        }
+    }
+    *done_out = done;
+    return unkeyed;
 }
 
-/* What comes after the last blocks that were put to the front is what was first before. */
-static void hint_across(pkv_pool *pool, const pkv_block *ids, uint64_t n, uint32_t old_first)
+/* Blocks without a key go to the front, the first of them first: put there from the last one on. */
+static void put_unkeyed(pkv_pool *pool, const pkv_block *ids, uint64_t n, uint64_t unkeyed)
 {
-    for (uint64_t i = n > PKVI_AHEAD ? n - PKVI_AHEAD : 0; i < n; i++) {
-        pool->blocks[ids[i]].ahead = old_first;
-        old_first = pool->blocks[old_first].next;
+    for (; unkeyed > 0; n--) {
+        const uint32_t b = ids[n - 1];
+        const pkvi_block *block = &pool->blocks[b];
+        if (b != PKV_BLOCK_NULL && block->refs == 0 && block->place == PKVI_NO_PLACE) {
+            pkvi_list_put_first(&pool->list, b);
+            unkeyed--;
+        }
     }
 }
 
 void pkvi_pool_release(pkv_pool *pool, const pkv_block *ids, uint64_t n)
 {
-    const uint32_t old_first = pool->blocks[0].next;
-    uint32_t front = 0; /* the last block that this call put to the front */
-    for (uint64_t i = 0; i < n; i++) {
-        const uint32_t b = ids[i];
-        if (i + PKVI_AHEAD < n) {
-            __builtin_prefetch(&pool->blocks[ids[i + PKVI_AHEAD]], 1);
-        }
-        if (b == PKV_BLOCK_NULL || --pool->blocks[b].refs != 0) {
-            continue;
-        }
-        if (pool->caching && pool->blocks[b].units != 0) {
-            put_back(pool, b);
-        } else {
-            link_after(pool, b, front);
-            if (i >= PKVI_AHEAD) { /* most likely put to the front, too, and still there */
-                pool->blocks[ids[i - PKVI_AHEAD]].ahead = b;
-            }
-            front = b;
-        }
+    uint64_t done;
+    const uint64_t unkeyed = release_all(pool, ids, n, &done);
+#ifndef NDEBUG
+    if (done < n) {
+        pkvi_panic("a block is released more often than it is held");
     }
-    if (front != 0) {
-        hint_across(pool, ids, n, old_first);
-    }
+#endif
+    put_unkeyed(pool, ids, n, unkeyed);
+}
+
+static pkv_status not_held(const char *function, pkv_block block)
+{
+    return pkvi_fail(PKV_E_INVAL, "%s: block %" PRIu32 " is released more often than it is held",
+                     function, block);
 }
 
 pkv_status pkv_pool_release(pkv_pool *pool, const pkv_block *ids, uint64_t n)
 {
-    PKVI_RETURN_IF(check_held(pool, "pkv_pool_release", ids, n));
-    pkvi_pool_release(pool, ids, n);
+    uint64_t done;
+    PKVI_RETURN_IF(pkvi_pool_check_ids(pool, "pkv_pool_release", ids, n));
+    const uint64_t unkeyed = release_all(pool, ids, n, &done);
+    if (done < n) {
+        hold_again(pool, ids, done);
+        return not_held("pkv_pool_release", ids[done]);
+    }
+    put_unkeyed(pool, ids, n, unkeyed);
     return PKV_OK;
 }
 
 pkv_status pkv_pool_unpin(pkv_pool *pool, const pkv_block *ids, uint64_t n)
 {
-    PKVI_RETURN_IF(check_held(pool, "pkv_pool_unpin", ids, n));
+    PKVI_RETURN_IF(pkvi_pool_check_ids(pool, "pkv_pool_unpin", ids, n));
     for (uint64_t i = 0; i < n; i++) {
-        const uint32_t b = ids[i];
-        if (b == PKV_BLOCK_NULL) {
+        pkvi_block *block = &pool->blocks[ids[i]];
+        if (ids[i] == PKV_BLOCK_NULL) {
             continue;
         }
-        if (pool->watched) {
-            pool->watched[b] = 1;
+        if (block->refs == 0) {
+            hold_again(pool, ids, i);
+            return not_held("pkv_pool_unpin", ids[i]);
         }
-        if (--pool->blocks[b].refs == 0) {
-            put_back(pool, b);
+        if (--block->refs == 0) {
+            pkvi_list_put_last(&pool->list, ids[i]);
         }
+    }
+    for (uint64_t i = 0; pool->watched && i < n; i++) {
+        pool->watched[ids[i]] = ids[i] != PKV_BLOCK_NULL;
     }
     return PKV_OK;
 }

@@ -1,17 +1,14 @@
 /* pool_internal.h  A pool in memory.
  *
- * Blocks are numbers; all that handing out and giving back needs of one lies in 24 bytes by number.
- * The list of free and idle blocks is doubly linked and circular with the null block as its
- * sentinel, which is never in it:
- *
- *     blocks[0].next -> first to be handed out ... last <- blocks[0].prev
+ * Blocks are numbers; what handing out and giving back needs of one lies in 16 bytes by number, and
+ * the order in which they are handed out in a list of its own. The null block is never in it.
  *
  * Keys are entries of their own. Entry b < n_blocks is the primary key of block b; the entries
  * after are secondary keys (a prefix that ends inside a block which is keyed for more), taken from
- *  a free list and chained per block in the order in which they were added. Entries of equal key
- *  and group form a ring in the order in which they were keyed, and the index names the first.
+ * a free list and chained per block in the order in which they were added. Entries of equal key
+ * and group form a ring in the order in which they were keyed, and the index names the first.
  *
- *  A pool of a cache may know content by its tokens instead: then it has runs, and no entries. */
+ * A pool of a cache may know content by its tokens instead: then it has runs, and no entries. */
 #ifndef PKVI_POOL_INTERNAL_H
 #define PKVI_POOL_INTERNAL_H
 
@@ -20,22 +17,12 @@
 #include <pkv/pool.h>
 
 #include "base/arena.h"
+#include "pool/list.h"
 #include "pool/runs.h"
 
 #define PKVI_NO_ENTRY UINT32_MAX
 /* Largest unit and lookahead, in tokens: sums of positions cannot wrap. */
 #define PKVI_MAX_UNIT UINT64_C(0x7fffffff)
-
-typedef struct pkvi_block {
-    uint32_t next, prev; /* the free list */
-    uint32_t ahead;      /* the one that was PKVI_AHEAD blocks behind it there: a hint */
-    uint32_t refs;
-    uint32_t units;     /* of the prefix that its primary key names; 0: it has none */
-    uint32_t secondary; /* its first secondary key, or PKVI_NO_ENTRY */
-} pkvi_block;
-
-/* Walking a list waits for every link in turn; the hint fetches blocks that come after the next. */
-enum { PKVI_AHEAD = 8 };
 
 typedef struct pkvi_entry_key {
     pkv_key key;
@@ -54,11 +41,10 @@ typedef struct pkvi_sample {
 
 struct pkv_pool {
     pkvi_arena arena; /* holds this struct too */
-    uint64_t n_blocks, n_free;
-    pkvi_block *blocks;          /* [n_blocks] */
-    uint32_t recent[PKVI_AHEAD]; /* the last ones that were put to the back, a ring */
-    uint32_t n_recent;
-    uint8_t *watched; /* [n_blocks] on_reuse is due */
+    uint64_t n_blocks;
+    pkvi_block *blocks; /* [n_blocks] */
+    pkvi_list list;     /* those that nobody holds */
+    uint8_t *watched;   /* [n_blocks] on_reuse is due */
 
     pkvi_entry_key *entries; /* [n_entries] */
     uint32_t n_entries, free_entry, n_free_entries;

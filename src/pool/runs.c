@@ -364,6 +364,9 @@ uint64_t pkvi_runs_name(pkvi_runs *runs, const pkvi_cursor *cursor, const pkv_bl
         const uint32_t depth = runs->at[r].depth;
         const uint64_t begin = pkvi_max(from, depth);
         for (uint64_t i = begin; i < end; i++) {
+            if (i + 64 < end) {
+                pkvi_fetch_far(&runs->places[table[i + 64]]);
+            }
             const pkvi_place *place = &runs->places[table[i]];
             const uint32_t at = (uint32_t)(i - depth);
             if (table[i] == PKV_BLOCK_NULL || (place->run == r && place->at == at)) {

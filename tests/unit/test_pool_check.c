@@ -44,7 +44,7 @@ static void a_block_that_nobody_holds_outside_the_list_is_found(void **state)
     fixture f;
     open_used(&f);
     assert_broken(&f, f.pool->blocks[1].refs, 0, "missing");
-    assert_broken(&f, f.pool->n_free, 4, "missing");
+    assert_broken(&f, f.pool->list.n, 4, "missing");
     close_pool(&f);
 }
 
@@ -57,15 +57,29 @@ static void a_held_null_block_is_found(void **state)
     close_pool(&f);
 }
 
-static void a_broken_link_is_found(void **state)
+static void a_block_that_is_not_where_it_says_is_found(void **state)
 {
     (void)state;
     fixture f;
     open_used(&f);
-    assert_broken(&f, f.pool->blocks[6].prev, 4, "not a list");
-    assert_broken(&f, f.pool->blocks[5].next, 5, "not a list"); /* without an end */
-    assert_broken(&f, f.pool->blocks[0].next, 4, "");           /* 5 and 6 are left out */
-    assert_broken(&f, f.pool->n_free, 2, "not a list");
+    const uint64_t first = f.pool->list.first;
+    assert_broken(&f, f.pool->blocks[5].place, f.pool->blocks[6].place, "know its place");
+    assert_broken(&f, f.pool->blocks[5].place, PKVI_NO_PLACE, "know its place");
+    assert_broken(&f, f.pool->list.ids[first], 0, "missing");
+    assert_broken(&f, f.pool->list.ids[first], f.pool->list.ids[first + 1], "know its place");
+    assert_broken(&f, f.pool->list.ids[first], 1, "know its place"); /* which is held */
+    close_pool(&f);
+}
+
+static void a_list_of_another_length_is_found(void **state)
+{
+    (void)state;
+    fixture f;
+    open_used(&f);
+    assert_broken(&f, f.pool->list.span, f.pool->list.span - 1, "missing");
+    assert_broken(&f, f.pool->list.span, f.pool->list.room + 1, "longer than its room");
+    assert_broken(&f, f.pool->list.hole, f.pool->list.span + 1, "longer than its room");
+    assert_broken(&f, f.pool->list.n, f.pool->list.n + 1, "missing");
     close_pool(&f);
 }
 
@@ -155,9 +169,7 @@ static void a_number_out_of_the_pool_is_found(void **state)
     (void)state;
     fixture f;
     open_used(&f);
-    assert_broken(&f, f.pool->blocks[6].prev, UINT32_MAX, "");
-    assert_broken(&f, f.pool->blocks[0].next, UINT32_MAX, "");
-    assert_broken(&f, f.pool->blocks[5].next, UINT32_MAX, "");
+    assert_broken(&f, f.pool->list.ids[f.pool->list.first], UINT32_MAX, "");
     assert_broken(&f, f.pool->entries[2].next, PKVI_NO_ENTRY - 1, "");
     assert_broken(&f, f.pool->entries[2].block, UINT32_MAX, "");
     assert_broken(&f, f.pool->blocks[1].secondary, PKVI_NO_ENTRY - 1, "");
@@ -170,7 +182,8 @@ int main(void)
         cmocka_unit_test(a_held_block_in_the_list_is_found),
         cmocka_unit_test(a_block_that_nobody_holds_outside_the_list_is_found),
         cmocka_unit_test(a_held_null_block_is_found),
-        cmocka_unit_test(a_broken_link_is_found),
+        cmocka_unit_test(a_block_that_is_not_where_it_says_is_found),
+        cmocka_unit_test(a_list_of_another_length_is_found),
         cmocka_unit_test(keys_of_a_block_without_a_first_key_are_found),
         cmocka_unit_test(a_keyed_null_block_is_found),
         cmocka_unit_test(a_key_that_the_index_lacks_is_found),

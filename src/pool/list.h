@@ -1,0 +1,103 @@
+/* list.h  Blocks that nobody holds, in the order in which they are handed out.
+ *
+ *     first                                         first + span
+ *       | ids ... 0 ids ... ids | 0 0 0 ... 0 | ids ... ids |
+ *                unswept             hole          swept
+ *
+ * Ids in a ring, not nodes that name each other: what comes next is known, so that the memory of
+ * blocks to come can be fetched, and walking waits for nothing. A block knows its place. One that
+ * is taken out from within leaves a gap, a 0. When gaps are many, each block that is put in moves a
+ * few others, from the end on, over the gaps behind them: no call takes long, and there is always
+ * room. */
+#ifndef PKVI_LIST_H
+#define PKVI_LIST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <pkv/pool.h>
+
+#include "base/fetch.h"
+
+#define PKVI_NO_PLACE UINT32_MAX
+
+/* All that handing out and giving back needs of a block. */
+typedef struct pkvi_block {
+    uint32_t place; /* in the list, or PKVI_NO_PLACE */
+    uint32_t refs;
+    uint32_t units;     /* of the prefix that its primary key names; 0: it has none */
+    uint32_t secondary; /* its first secondary key, or PKVI_NO_ENTRY */
+} pkvi_block;
+
+typedef struct pkvi_list {
+    pkvi_block *blocks;   /* [n_blocks] */
+    pkv_block *ids;       /* [room] 0: a gap; and PKVI_LIST_PADDING more */
+    uint64_t room;        /* below PKVI_NO_PLACE */
+    uint64_t n;           /* blocks in it */
+    uint64_t first, span; /* places from the first to the last block */
+    uint64_t hole, swept;
+    uint64_t most;    /* a sweep begins when span is larger, */
+    uint64_t at_rest; /* or than this: 0 during a sweep */
+} pkvi_list;
+
+/* A loop over blocks asks for the memory of the one that it looks at so many turns later, and for
+ * ids twice as far ahead. */
+enum { PKVI_AHEAD = 64, PKVI_LIST_PADDING = 2 * PKVI_AHEAD };
+
+/* Places for n blocks. A sweep begins at 7/5 n + 8. Each block that is put in then passes eight and
+ * takes one, so it ends before 8/5 n + 11 are in use; what it leaves are gaps made meanwhile. */
+static inline uint64_t pkvi_list_room(uint64_t n)
+{
+    return n + n / 4 * 3 + 64;
+}
+
+/* An empty list. ids: [room + PKVI_LIST_PADDING] zeros; both are borrowed. */
+void pkvi_list_init(pkvi_list *list, pkvi_block *blocks, pkv_block *ids, uint64_t n_blocks);
+
+/* Takes the first n out, of at least as many, and counts a reference of each. How many of them have
+ * a key. */
+uint64_t pkvi_list_take(pkvi_list *list, uint64_t n, pkv_block *ids);
+
+void pkvi_list_sweep(pkvi_list *list);
+
+/* Place so many behind another, both at most room. */
+static inline uint64_t pkvi_list_behind(const pkvi_list *list, uint64_t place, uint64_t n)
+{
+    return place + n < list->room ? place + n : place + n - list->room;
+}
+
+static inline void pkvi_list_put(pkvi_list *list, pkv_block block, uint64_t place)
+{
+    list->ids[place] = block;
+    list->blocks[block].place = (uint32_t)place;
+    list->n++;
+    if (++list->span > list->at_rest) {
+        pkvi_list_sweep(list);
+    }
+}
+
+/* Puts a block that is not in the list before all others. */
+static inline void pkvi_list_put_first(pkvi_list *list, pkv_block block)
+{
+    list->first = (list->first > 0 ? list->first : list->room) - 1;
+    pkvi_list_put(list, block, list->first);
+}
+
+/* The same behind all others. */
+static inline void pkvi_list_put_last(pkvi_list *list, pkv_block block)
+{
+    const uint64_t place = pkvi_list_behind(list, list->first, list->span);
+    pkvi_fetch_far(&list->ids[place + PKVI_AHEAD]);
+    list->swept += list->at_rest == 0;
+    pkvi_list_put(list, block, place);
+}
+
+/* Takes a block out from wherever it is. */
+static inline void pkvi_list_remove(pkvi_list *list, pkv_block block)
+{
+    list->ids[list->blocks[block].place] = 0;
+    list->blocks[block].place = PKVI_NO_PLACE;
+    list->n--;
+}
+
+#endif
