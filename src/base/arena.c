@@ -84,6 +84,18 @@ void *pkvi_arena_get(pkvi_arena *arena, size_t n, size_t bytes)
     return piece;
 }
 
+void *pkvi_arena_lines(pkvi_arena *arena, size_t n, size_t bytes)
+{
+    enum { LINE = 64 };
+    size_t total;
+    if (__builtin_mul_overflow(n, bytes, &total) ||
+        __builtin_add_overflow(total, (size_t)LINE - 1, &total)) {
+        return NULL;
+    }
+    char *piece = pkvi_arena_get(arena, 1, total);
+    return piece ? piece + (LINE - (uintptr_t)piece % LINE) % LINE : NULL;
+}
+
 char *pkvi_arena_text(pkvi_arena *arena, const char *text)
 {
     size_t bytes = strlen(text) + 1;

@@ -27,6 +27,9 @@ void pkvi_arena_init(pkvi_arena *arena, const pkv_alloc *hooks, size_t first_byt
  * the product is too large. A zero size gives a valid pointer. */
 void *pkvi_arena_get(pkvi_arena *arena, size_t n, size_t bytes);
 
+/* The same, from the beginning of a line of the processor's cache on. */
+void *pkvi_arena_lines(pkvi_arena *arena, size_t n, size_t bytes);
+
 /* A copy of a text; NULL: no memory. */
 char *pkvi_arena_text(pkvi_arena *arena, const char *text);
 

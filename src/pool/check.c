@@ -47,13 +47,16 @@ static pkv_status check_entry(const pkv_pool *pool, uint32_t entry, pkv_block bl
     if (entry >= pool->n_entries) {
         return broken("a block has a key that is none", block);
     }
-    const pkvi_entry_key *e = &pool->entries[entry];
-    if (e->block != block || e->next >= pool->n_entries || e->prev >= pool->n_entries) {
+    const pkvi_name *name = pkvi_name_of(pool, entry);
+    if (name->block != block || name->next >= pool->n_entries || name->prev >= pool->n_entries) {
         return broken("a key of a block is not in the index", entry);
     }
-    const pkvi_entry_key *next = &pool->entries[e->next];
-    if (next->prev != entry || pool->entries[e->prev].next != entry ||
-        !pkvi_same_key(next, &e->key, e->group)) {
+    if (!pool->several_groups && name->group != pool->group) {
+        return broken("a key is of a group that no key is of", entry);
+    }
+    if (pkvi_name_of(pool, name->next)->prev != entry ||
+        pkvi_name_of(pool, name->prev)->next != entry ||
+        !pkvi_same_key(pool, name->next, &pool->keys[entry], name->group)) {
         return broken("blocks of one key are not linked", entry);
     }
     return PKV_OK;
@@ -64,7 +67,7 @@ static pkv_status check_keys(const pkv_pool *pool, uint64_t *n_entries)
     for (uint32_t b = 0; b < pool->n_blocks; b++) {
         if (pool->blocks[b].units == 0) {
             if (pool->blocks[b].secondary != PKVI_NO_ENTRY ||
-                pool->entries[b].next != PKVI_NO_ENTRY) {
+                pool->blocks[b].name.next != PKVI_NO_ENTRY) {
                 return broken("a block without a primary key has others", b);
             }
             continue;
@@ -96,16 +99,16 @@ static pkv_status check_index(const pkv_pool *pool)
         const uint32_t first = (uint32_t)(pool->slots[s] & 0xffffffffu) - 1u;
         uint32_t e = first;
         if (first >= pool->n_entries ||
-            pkvi_index_find(pool, &pool->entries[first].key, pool->entries[first].group) != first) {
+            pkvi_index_find(pool, &pool->keys[first], pkvi_name_of(pool, first)->group) != first) {
             return broken("a slot of the index cannot be found", s);
         }
         n_keys++;
         do {
-            if (e >= pool->n_entries || pool->blocks[pool->entries[e].block].units == 0 ||
+            if (e >= pool->n_entries || pool->blocks[pkvi_name_of(pool, e)->block].units == 0 ||
                 ++reached > n_entries) {
                 return broken("the index names a key that no block has", e);
             }
-            e = pool->entries[e].next;
+            e = pkvi_name_of(pool, e)->next;
         } while (e != first);
     }
     if (reached != n_entries || n_keys != pool->n_keys) {

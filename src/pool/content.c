@@ -9,14 +9,14 @@
 
 const pkv_key *pkvi_pool_key(const pkv_pool *pool, pkv_block block)
 {
-    return &pool->entries[block].key;
+    return &pool->keys[block];
 }
 
-static void tell_removed(pkv_pool *pool, const pkvi_entry_key *e)
+static void tell_removed(pkv_pool *pool, uint32_t entry)
 {
-    const pkv_key *key = &e->key;
+    const pkv_key *key = &pool->keys[entry];
     const pkv_event event = {.type = PKV_EVENT_REMOVED,
-                             .group = e->group,
+                             .group = pkvi_name_of(pool, entry)->group,
                              .n_keys = 1,
                              .key_bytes = pool->key_bytes,
                              .keys = &key};
@@ -26,7 +26,7 @@ static void tell_removed(pkv_pool *pool, const pkvi_entry_key *e)
 static void drop_entry(pkv_pool *pool, uint32_t entry, bool tell)
 {
     if (pkvi_index_remove(pool, entry) && tell && pool->sink.event) {
-        tell_removed(pool, &pool->entries[entry]);
+        tell_removed(pool, entry);
     }
 }
 
@@ -57,9 +57,15 @@ void pkvi_drop_keys(pkv_pool *pool, pkv_block block, bool tell)
 static void set_entry(pkv_pool *pool, uint32_t entry, const pkv_key *key, uint32_t group,
                       pkv_block block)
 {
-    pool->entries[entry].key = *key;
-    pool->entries[entry].group = group;
-    pool->entries[entry].block = block;
+    pkvi_name *name = pkvi_name_of(pool, entry);
+    if (pool->n_keys == 0) {
+        pool->group = group;
+        pool->several_groups = false;
+    }
+    pool->several_groups = pool->several_groups || group != pool->group;
+    pool->keys[entry] = *key;
+    name->group = group;
+    name->block = block;
     pool->version++;
 }
 
@@ -117,7 +123,7 @@ static pkv_status check_range(const pkv_pool *pool, const pkv_chain *chain, uint
 /* Whether this is the block's primary key already: two sequences of a fork key what they share. */
 static bool is_keyed(const pkv_pool *pool, pkv_block block, const pkv_key *key, uint32_t group)
 {
-    return pool->blocks[block].units != 0 && pkvi_same_key(&pool->entries[block], key, group);
+    return pool->blocks[block].units != 0 && pkvi_same_key(pool, block, key, group);
 }
 
 static pkv_status check_blocks(const pkv_pool *pool, const pkv_chain *chain, const pkv_block *table,
@@ -266,7 +272,7 @@ static bool has_key(const pkv_pool *pool, pkv_block block, const pkv_key *key, u
     if (is_keyed(pool, block, key, group)) {
         return true;
     }
-    while (e != PKVI_NO_ENTRY && !pkvi_same_key(&pool->entries[e], key, group)) {
+    while (e != PKVI_NO_ENTRY && !pkvi_same_key(pool, e, key, group)) {
         e = *pkvi_link_of(pool, e);
     }
     return e != PKVI_NO_ENTRY;
@@ -336,16 +342,15 @@ void pkvi_pool_move_keys(pkv_pool *pool, pkv_block src, pkv_block dst)
     if (pool->blocks[src].units == 0) {
         return;
     }
-    const pkvi_entry_key primary = pool->entries[src];
     (void)pkvi_index_remove(pool, src);
-    fill_entry(pool, dst, &primary.key, primary.group, dst);
+    fill_entry(pool, dst, &pool->keys[src], pool->blocks[src].name.group, dst);
     pool->blocks[dst].units = pool->blocks[src].units;
     pool->blocks[src].units = 0;
     pool->blocks[dst].secondary = pool->blocks[src].secondary;
     pool->blocks[src].secondary = PKVI_NO_ENTRY;
     for (uint32_t e = pool->blocks[dst].secondary; e != PKVI_NO_ENTRY; e = *pkvi_link_of(pool, e)) {
         (void)pkvi_index_remove(pool, e); /* re-keyed behind equal content, as the primary is */
-        pool->entries[e].block = dst;
+        pkvi_name_of(pool, e)->block = dst;
         pkvi_index_add(pool, e);
     }
 }
@@ -383,7 +388,7 @@ pkv_status pkv_pool_lookup(const pkv_pool *pool, const pkv_key *key, const uint3
         if (entry == PKVI_NO_ENTRY) {
             return PKV_E_NOT_FOUND;
         }
-        ids[g] = pool->entries[entry].block;
+        ids[g] = pkvi_block_of(pool, entry);
     }
     return PKV_OK;
 }

@@ -1,4 +1,4 @@
-/* entries.c  Room for keys: entries, their links, and the slots that find them.
+/* entries.c  Room for keys: themselves, names of secondary ones, and the slots that find them.
  *
  * How many keys a block has depends on the requests that shared it, so a cache makes room before it
  * keys; then nothing can fail while it does. A pool alone keeps to what it was made for. */
@@ -19,8 +19,8 @@ static uint64_t slots_for(uint64_t n_entries)
 
 /* What a pool has of each, so that it can be moved. */
 typedef struct room {
-    pkvi_entry_key *entries;
-    uint32_t *links;
+    pkv_key *keys;
+    pkvi_secondary *secondary;
     uint64_t *slots;
     uint32_t n_entries;
     uint64_t n_slots;
@@ -41,18 +41,18 @@ static void give(const pkv_pool *pool, void *memory, size_t n, size_t bytes)
 
 static void free_room(const pkv_pool *pool, const room *r)
 {
-    give(pool, r->entries, r->n_entries, sizeof *r->entries);
-    give(pool, r->links, (size_t)(r->n_entries - pool->n_blocks) + 1, sizeof *r->links);
+    give(pool, r->keys, r->n_entries, sizeof *r->keys);
+    give(pool, r->secondary, (size_t)(r->n_entries - pool->n_blocks) + 1, sizeof *r->secondary);
     give(pool, r->slots, (size_t)r->n_slots, sizeof *r->slots);
 }
 
 static bool get_room(const pkv_pool *pool, uint32_t n_entries, room *out)
 {
     *out = (room){.n_entries = n_entries, .n_slots = slots_for(n_entries)};
-    out->entries = get(pool, n_entries, sizeof *out->entries);
-    out->links = get(pool, (size_t)(n_entries - pool->n_blocks) + 1, sizeof *out->links);
+    out->keys = get(pool, n_entries, sizeof *out->keys);
+    out->secondary = get(pool, (size_t)(n_entries - pool->n_blocks) + 1, sizeof *out->secondary);
     out->slots = get(pool, (size_t)out->n_slots, sizeof *out->slots);
-    if (!out->entries || !out->links || !out->slots) {
+    if (!out->keys || !out->secondary || !out->slots) {
         free_room(pool, out);
         return false;
     }
@@ -62,13 +62,13 @@ static bool get_room(const pkv_pool *pool, uint32_t n_entries, room *out)
 
 static room room_of(const pkv_pool *pool)
 {
-    return (room){pool->entries, pool->links, pool->slots, pool->n_entries, pool->n_slots};
+    return (room){pool->keys, pool->secondary, pool->slots, pool->n_entries, pool->n_slots};
 }
 
 static void set_room(pkv_pool *pool, const room *r)
 {
-    pool->entries = r->entries;
-    pool->links = r->links;
+    pool->keys = r->keys;
+    pool->secondary = r->secondary;
     pool->slots = r->slots;
     pool->n_entries = r->n_entries;
     pool->n_slots = r->n_slots;
@@ -79,9 +79,9 @@ static void clear_entries(pkv_pool *pool, uint32_t from)
 {
     const uint32_t n = (uint32_t)pool->n_blocks;
     for (uint32_t e = from; e < pool->n_entries; e++) {
-        memset(&pool->entries[e], 0, sizeof pool->entries[e]);
-        pool->entries[e].block = e < n ? e : 0;
-        pool->entries[e].next = pool->entries[e].prev = PKVI_NO_ENTRY;
+        memset(&pool->keys[e], 0, sizeof pool->keys[e]);
+        *pkvi_name_of(pool, e) =
+            (pkvi_name){.block = e < n ? e : 0, .next = PKVI_NO_ENTRY, .prev = PKVI_NO_ENTRY};
         if (e >= n) {
             *pkvi_link_of(pool, e) = pool->free_entry;
             pool->free_entry = e;
@@ -104,7 +104,7 @@ bool pkvi_entries_create(pkv_pool *pool, uint64_t n_entries)
 
 void pkvi_entries_destroy(pkv_pool *pool)
 {
-    if (pool->entries) {
+    if (pool->keys) {
         const room r = room_of(pool);
         free_room(pool, &r);
     }
@@ -114,7 +114,7 @@ bool pkvi_reserve_secondary(pkv_pool *pool, uint32_t n)
 {
     room r;
     const room old = room_of(pool);
-    if (!pool->entries || pool->n_free_entries >= n) {
+    if (!pool->keys || pool->n_free_entries >= n) {
         return true;
     }
     const uint64_t more = pkvi_max(n, pool->n_blocks / 2 + 1);
@@ -122,9 +122,9 @@ bool pkvi_reserve_secondary(pkv_pool *pool, uint32_t n)
         !get_room(pool, (uint32_t)(old.n_entries + more), &r)) {
         return false;
     }
-    const size_t n_links = (size_t)(old.n_entries - pool->n_blocks);
-    memcpy(r.entries, old.entries, old.n_entries * sizeof *r.entries);
-    memcpy(r.links, old.links, n_links * sizeof *r.links);
+    const size_t n_secondary = (size_t)(old.n_entries - pool->n_blocks);
+    memcpy(r.keys, old.keys, old.n_entries * sizeof *r.keys);
+    memcpy(r.secondary, old.secondary, n_secondary * sizeof *r.secondary);
     set_room(pool, &r);
     for (uint64_t s = 0; s < old.n_slots; s++) {
         pkvi_index_put(pool, old.slots[s]);

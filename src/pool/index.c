@@ -5,6 +5,7 @@
  * so that probes stay short however long the cache lives. */
 #include <string.h>
 
+#include "base/fetch.h"
 #include "pool/pool_internal.h"
 
 /* Keys are digests, or numbers that a caller made up, so every word counts: multiplying by odd
@@ -40,18 +41,23 @@ static uint32_t slot_entry(uint64_t slot)
     return (uint32_t)(slot & 0xffffffffu) - 1u;
 }
 
+/* From `at` on, the first slot of a key of that hash, as far as slots tell, or an empty one. */
+static uint64_t find_hash(const pkv_pool *pool, uint64_t hash, uint64_t at)
+{
+    const uint64_t mask = pool->n_slots - 1;
+    while (pool->slots[at] != 0 && (pool->slots[at] ^ hash) >> 32 != 0) {
+        at = (at + 1) & mask;
+    }
+    return at;
+}
+
 /* The slot of a key of that hash, or the empty one where it would go. */
 static uint64_t find_slot(const pkv_pool *pool, uint64_t hash, const pkv_key *key, uint32_t group)
 {
     const uint64_t mask = pool->n_slots - 1;
-    uint64_t at = home_of(hash, mask);
-    while (pool->slots[at] != 0) {
-        const uint64_t slot = pool->slots[at];
-        if ((slot ^ hash) >> 32 == 0 &&
-            pkvi_same_key(&pool->entries[slot_entry(slot)], key, group)) {
-            break;
-        }
-        at = (at + 1) & mask;
+    uint64_t at = find_hash(pool, hash, home_of(hash, mask));
+    while (pool->slots[at] != 0 && !pkvi_same_key(pool, slot_entry(pool->slots[at]), key, group)) {
+        at = find_hash(pool, hash, (at + 1) & mask);
     }
     return at;
 }
@@ -64,50 +70,44 @@ uint32_t pkvi_index_find(const pkv_pool *pool, const pkv_key *key, uint32_t grou
 
 /* ---- many keys: the memory of the next ones is on its way while one is looked at ---- */
 
-enum { AHEAD = 16 }; /* a power of two */
-
 static uint64_t begin_find(const pkv_pool *pool, const pkv_key *key, uint32_t group)
 {
     const uint64_t hash = slot_hash(key, group);
-    __builtin_prefetch(&pool->slots[home_of(hash, pool->n_slots - 1)]);
+    pkvi_fetch_far(&pool->slots[home_of(hash, pool->n_slots - 1)]);
     return hash;
 }
 
-/* An entry often crosses a line. */
-static void prefetch_entry(const pkvi_entry_key *entry)
-{
-    __builtin_prefetch(entry);
-    __builtin_prefetch(&entry->prev);
-}
-
-/* The entry is nearly always that of the first slot. */
 static void begin_compare(const pkv_pool *pool, uint64_t hash)
 {
-    const uint64_t slot = pool->slots[home_of(hash, pool->n_slots - 1)];
+    const uint64_t slot = pool->slots[find_hash(pool, hash, home_of(hash, pool->n_slots - 1))];
     if (slot != 0) {
-        prefetch_entry(&pool->entries[slot_entry(slot)]);
+        pkvi_fetch_far(&pool->keys[slot_entry(slot)]);
     }
 }
 
 uint64_t pkvi_index_find_run(const pkv_pool *pool, const pkv_key *keys, uint64_t step, uint64_t n,
                              uint32_t group, pkv_block *ids)
 {
-    uint64_t hashes[AHEAD];
-    for (uint64_t i = 0; i < n && i < AHEAD; i++) {
+    uint64_t hashes[PKVI_AHEAD];
+    for (uint64_t i = 0; i < n && i < PKVI_AHEAD; i++) {
         hashes[i] = begin_find(pool, &keys[i * step], group);
     }
     for (uint64_t i = 0; i < n; i++) {
-        if (i + AHEAD / 2 < n) {
-            begin_compare(pool, hashes[(i + AHEAD / 2) % AHEAD]);
+        if (i + PKVI_AHEAD / 2 < n) {
+            begin_compare(pool, hashes[(i + PKVI_AHEAD / 2) % PKVI_AHEAD]);
         }
         const uint64_t slot =
-            pool->slots[find_slot(pool, hashes[i % AHEAD], &keys[i * step], group)];
+            pool->slots[find_slot(pool, hashes[i % PKVI_AHEAD], &keys[i * step], group)];
         if (slot == 0) {
             return i;
         }
-        ids[i] = pool->entries[slot_entry(slot)].block;
-        if (i + AHEAD < n) {
-            hashes[i % AHEAD] = begin_find(pool, &keys[(i + AHEAD) * step], group);
+        ids[i] = pkvi_block_of(pool, slot_entry(slot));
+        if (i + 2 * PKVI_AHEAD < n) {
+            pkvi_fetch_far(&keys[(i + 2 * PKVI_AHEAD) * step]);
+            pkvi_fetch_far(&ids[i + 2 * PKVI_AHEAD]);
+        }
+        if (i + PKVI_AHEAD < n) {
+            hashes[i % PKVI_AHEAD] = begin_find(pool, &keys[(i + PKVI_AHEAD) * step], group);
         }
     }
     return n;
@@ -116,37 +116,39 @@ uint64_t pkvi_index_find_run(const pkv_pool *pool, const pkv_key *keys, uint64_t
 uint64_t pkvi_index_prefetch_add(const pkv_pool *pool, const pkv_key *key, uint32_t group,
                                  uint32_t entry)
 {
-    prefetch_entry(&pool->entries[entry]);
+    pkvi_fetch_far(&pool->keys[entry]);
+    pkvi_fetch_far(pkvi_name_of(pool, entry));
     return begin_find(pool, key, group);
 }
 
 void pkvi_index_prefetch_remove(const pkv_pool *pool, uint32_t entry)
 {
-    (void)begin_find(pool, &pool->entries[entry].key, pool->entries[entry].group);
+    (void)begin_find(pool, &pool->keys[entry], pkvi_name_of(pool, entry)->group);
 }
 
 void pkvi_index_add(pkv_pool *pool, uint32_t entry)
 {
-    const pkvi_entry_key *e = &pool->entries[entry];
-    pkvi_index_add_hashed(pool, entry, slot_hash(&e->key, e->group));
+    pkvi_index_add_hashed(pool, entry,
+                          slot_hash(&pool->keys[entry], pkvi_name_of(pool, entry)->group));
 }
 
 void pkvi_index_add_hashed(pkv_pool *pool, uint32_t entry, uint64_t hash)
 {
-    pkvi_entry_key *e = &pool->entries[entry];
-    const uint64_t at = find_slot(pool, hash, &e->key, e->group);
+    pkvi_name *name = pkvi_name_of(pool, entry);
+    const uint64_t at = find_slot(pool, hash, &pool->keys[entry], name->group);
     if (pool->slots[at] == 0) {
         pool->slots[at] = slot_value(hash, entry);
-        e->next = e->prev = entry;
+        name->next = name->prev = entry;
         pool->n_keys++;
         return;
     }
     const uint32_t first = slot_entry(pool->slots[at]);
-    const uint32_t last = pool->entries[first].prev;
-    e->next = first;
-    e->prev = last;
-    pool->entries[last].next = entry;
-    pool->entries[first].prev = entry;
+    pkvi_name *first_name = pkvi_name_of(pool, first);
+    const uint32_t last = first_name->prev;
+    name->next = first;
+    name->prev = last;
+    pkvi_name_of(pool, last)->next = entry;
+    first_name->prev = entry;
 }
 
 void pkvi_index_put(pkv_pool *pool, uint64_t slot)
@@ -195,22 +197,22 @@ static uint64_t slot_of_entry(const pkv_pool *pool, uint64_t hash, uint32_t entr
 
 bool pkvi_index_remove(pkv_pool *pool, uint32_t entry)
 {
-    pkvi_entry_key *e = &pool->entries[entry];
-    if (e->next == PKVI_NO_ENTRY) {
+    pkvi_name *name = pkvi_name_of(pool, entry);
+    if (name->next == PKVI_NO_ENTRY) {
         return false;
     }
-    const uint64_t hash = slot_hash(&e->key, e->group);
+    const uint64_t hash = slot_hash(&pool->keys[entry], name->group);
     const uint64_t at = slot_of_entry(pool, hash, entry);
-    if (e->next == entry) {
+    if (name->next == entry) {
         shift_back(pool, at);
         pool->n_keys--;
     } else {
         if (pool->slots[at] == slot_value(hash, entry)) {
-            pool->slots[at] = slot_value(hash, e->next);
+            pool->slots[at] = slot_value(hash, name->next);
         }
-        pool->entries[e->prev].next = e->next;
-        pool->entries[e->next].prev = e->prev;
+        pkvi_name_of(pool, name->prev)->next = name->next;
+        pkvi_name_of(pool, name->next)->prev = name->prev;
     }
-    e->next = e->prev = PKVI_NO_ENTRY;
+    name->next = name->prev = PKVI_NO_ENTRY;
     return true;
 }

@@ -18,16 +18,9 @@
 #include <pkv/pool.h>
 
 #include "base/fetch.h"
+#include "pool/block.h"
 
 #define PKVI_NO_PLACE UINT32_MAX
-
-/* All that handing out and giving back needs of a block. */
-typedef struct pkvi_block {
-    uint32_t place; /* in the list, or PKVI_NO_PLACE */
-    uint32_t refs;
-    uint32_t units;     /* of the prefix that its primary key names; 0: it has none */
-    uint32_t secondary; /* its first secondary key, or PKVI_NO_ENTRY */
-} pkvi_block;
 
 typedef struct pkvi_list {
     pkvi_block *blocks;   /* [n_blocks] */
@@ -90,6 +83,15 @@ static inline void pkvi_list_put_last(pkvi_list *list, pkv_block block)
     pkvi_fetch_far(&list->ids[place + PKVI_AHEAD]);
     list->swept += list->at_rest == 0;
     pkvi_list_put(list, block, place);
+}
+
+/* Fetches what taking a block out is going to need, if it is in the list. */
+static inline void pkvi_list_fetch(const pkvi_list *list, pkv_block block)
+{
+    const uint32_t place = list->blocks[block].place;
+    if (place != PKVI_NO_PLACE) {
+        pkvi_fetch_far(&list->ids[place]);
+    }
 }
 
 /* Takes a block out from wherever it is. */

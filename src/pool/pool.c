@@ -51,7 +51,7 @@ static pkv_status check_params(const pkv_pool_params *p)
 static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p, bool by_tokens)
 {
     const size_t n = (size_t)p->n_blocks;
-    pool->blocks = pkvi_arena_get(&pool->arena, n, sizeof *pool->blocks);
+    pool->blocks = pkvi_arena_lines(&pool->arena, n, sizeof *pool->blocks);
     pkv_block *ids =
         pkvi_arena_get(&pool->arena, (size_t)pkvi_list_room(n) + PKVI_LIST_PADDING, sizeof *ids);
     bool ok = pool->blocks && ids;
@@ -65,7 +65,7 @@ static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p, bool by_to
         ok = pool->samples != NULL;
     }
     if (ok && p->caching && by_tokens) {
-        pool->runs = pkvi_runs_create(&pool->arena.hooks, p->n_blocks, p->unit);
+        pool->runs = pkvi_runs_create(&pool->arena.hooks, pool->blocks, p->n_blocks, p->unit);
         return pool->runs != NULL;
     }
     if (!ok || !p->caching) {
@@ -211,23 +211,49 @@ uint64_t pkv_pool_free_list(const pkv_pool *pool, pkv_block *ids, uint64_t n)
 
 /* ---- references ---- */
 
-/* What names a block that is taken is looked at FETCH_NAME turns later, and what that names
- * FETCH_PLACE turns later. */
+/* Keys are going to be dropped. What names a block is asked for FETCH_NAME turns before, and what
+ * that names FETCH_PLACE turns. */
 enum { FETCH_NAME = PKVI_AHEAD / 2, FETCH_PLACE = PKVI_AHEAD / 4 };
 
-/* The memory of keys that are going to be dropped. */
-static void prefetch_keys(const pkv_pool *pool, const pkv_block *ids, uint64_t i, uint64_t n)
+static void fetch_name(const pkv_pool *pool, pkv_block block)
 {
-    if (!pool->runs && i + FETCH_NAME < n && pool->blocks[ids[i + FETCH_NAME]].units != 0) {
-        pkvi_fetch_far(&pool->entries[ids[i + FETCH_NAME]]);
+    if (!pool->runs && pool->blocks[block].units != 0) {
+        pkvi_fetch_far(&pool->keys[block]);
     }
-    if (i + FETCH_PLACE >= n || pool->blocks[ids[i + FETCH_PLACE]].units == 0) {
+}
+
+static void fetch_place(const pkv_pool *pool, pkv_block block)
+{
+    if (pool->blocks[block].units == 0) {
         return;
     }
     if (pool->runs) {
-        pkvi_runs_prefetch(pool->runs, ids[i + FETCH_PLACE]);
+        pkvi_runs_prefetch(pool->runs, block);
     } else {
-        pkvi_index_prefetch_remove(pool, ids[i + FETCH_PLACE]);
+        pkvi_index_prefetch_remove(pool, block);
+    }
+}
+
+/* Blocks that are used again forget what they held. */
+static void drop_all_keys(pkv_pool *pool, const pkv_block *ids, uint64_t n)
+{
+    for (uint64_t i = 0; i < n && i < FETCH_NAME; i++) {
+        fetch_name(pool, ids[i]);
+    }
+    for (uint64_t i = 0; i < n && i < FETCH_PLACE; i++) {
+        fetch_place(pool, ids[i]);
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        if (i + FETCH_NAME < n) {
+            fetch_name(pool, ids[i + FETCH_NAME]);
+        }
+        if (i + FETCH_PLACE < n) {
+            fetch_place(pool, ids[i + FETCH_PLACE]);
+        }
+        if (pool->blocks[ids[i]].units != 0) {
+            pkvi_drop_keys(pool, ids[i], true);
+            pool->n_evicted++;
+        }
     }
 }
 
@@ -249,12 +275,8 @@ void pkvi_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids)
         pkvi_residency_ended(pool, ids[i]);
         pkvi_residency_taken(pool, ids[i]);
     }
-    for (uint64_t i = 0; n_keyed > 0 && i < n; i++) {
-        prefetch_keys(pool, ids, i, n);
-        if (pool->blocks[ids[i]].units != 0) {
-            pkvi_drop_keys(pool, ids[i], true);
-            pool->n_evicted++;
-        }
+    if (n_keyed > 0) {
+        drop_all_keys(pool, ids, n);
     }
 }
 
@@ -283,6 +305,10 @@ void pkvi_pool_share(pkv_pool *pool, const pkv_block *ids, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
         const uint32_t b = ids[i];
+        if (i + PKVI_AHEAD < n) {
+            pkvi_fetch_far(&pool->blocks[ids[i + PKVI_AHEAD]]);
+            pkvi_list_fetch(&pool->list, ids[i + PKVI_AHEAD / 2]);
+        }
         if (b == PKV_BLOCK_NULL) {
             continue;
         }

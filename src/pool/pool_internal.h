@@ -1,14 +1,15 @@
 /* pool_internal.h  A pool in memory.
  *
- * Blocks are numbers; what handing out and giving back needs of one lies in 16 bytes by number, and
- * the order in which they are handed out in a list of its own. The null block is never in it.
+ * Blocks are numbers; what most operations need of one lies in half a line, by number: block.h. The
+ * order in which they are handed out is a list of its own. The null block is never in it.
  *
- * Keys are entries of their own. Entry b < n_blocks is the primary key of block b; the entries
- * after are secondary keys (a prefix that ends inside a block which is keyed for more), taken from
- * a free list and chained per block in the order in which they were added. Entries of equal key
- * and group form a ring in the order in which they were keyed, and the index names the first.
+ * A key has a number, too, and what it names a block for: its name. Number b < n_blocks is the
+ * primary key of block b, whose name lies in the block; those after are secondary keys (a prefix
+ * that ends inside a block which is keyed for more), taken from a free list and chained per block
+ * in the order in which they were added. Names of equal key and group form a ring in the order in
+ * which they were keyed, and the index finds the first.
  *
- * A pool of a cache may know content by its tokens instead: then it has runs, and no entries. */
+ * A pool of a cache may know content by its tokens instead: then it has runs, and no keys. */
 #ifndef PKVI_POOL_INTERNAL_H
 #define PKVI_POOL_INTERNAL_H
 
@@ -24,12 +25,10 @@
 /* Largest unit and lookahead, in tokens: sums of positions cannot wrap. */
 #define PKVI_MAX_UNIT UINT64_C(0x7fffffff)
 
-typedef struct pkvi_entry_key {
-    pkv_key key;
-    uint32_t group;
-    uint32_t block;      /* that the key names */
-    uint32_t next, prev; /* ring of equal keys; PKVI_NO_ENTRY: not in the index */
-} pkvi_entry_key;
+typedef struct pkvi_secondary {
+    pkvi_name name; /* next NO_ENTRY: not in the index */
+    uint32_t link;  /* next secondary key of the block, or next free one */
+} pkvi_secondary;
 
 /* Residency sample of one block. */
 typedef struct pkvi_sample {
@@ -46,13 +45,15 @@ struct pkv_pool {
     pkvi_list list;     /* those that nobody holds */
     uint8_t *watched;   /* [n_blocks] on_reuse is due */
 
-    pkvi_entry_key *entries; /* [n_entries] */
+    pkv_key *keys;             /* [n_entries] */
+    pkvi_secondary *secondary; /* [n_entries - n_blocks] */
     uint32_t n_entries, free_entry, n_free_entries;
-    uint32_t *links; /* [n_entries - n_blocks] next secondary key of the block, or next free one */
     uint64_t *slots; /* [n_slots] upper half of the digest, entry + 1; 0: empty */
     uint64_t n_slots, n_keys;
-    pkvi_runs *runs;  /* or NULL: content is found by keys */
-    uint64_t version; /* counts changes of what can be found */
+    uint32_t group;      /* of the keys in the index, if there are any */
+    bool several_groups; /* or of some of them */
+    pkvi_runs *runs;     /* or NULL: content is found by keys */
+    uint64_t version;    /* counts changes of what can be found */
 
     uint64_t unit, lookahead;
     uint32_t key_bytes;
@@ -74,9 +75,15 @@ struct pkv_pool {
     void (*on_residency)(void *ctx, const pkv_residency *sample);
 };
 
+static inline pkvi_name *pkvi_name_of(const pkv_pool *pool, uint32_t entry)
+{
+    return entry < pool->n_blocks ? &pool->blocks[entry].name
+                                  : &pool->secondary[entry - pool->n_blocks].name;
+}
+
 static inline uint32_t *pkvi_link_of(const pkv_pool *pool, uint32_t secondary)
 {
-    return &pool->links[secondary - pool->n_blocks];
+    return &pool->secondary[secondary - pool->n_blocks].link;
 }
 
 /* ---- entries.c ---- */
@@ -89,10 +96,19 @@ bool pkvi_reserve_secondary(pkv_pool *pool, uint32_t n);
 
 /* ---- index.c ---- */
 
-/* Whether that is the entry's key and group. */
-static inline bool pkvi_same_key(const pkvi_entry_key *entry, const pkv_key *key, uint32_t group)
+/* Whether that is the key and group of an entry in the index. Where all are of one group, only the
+ * key is read. */
+static inline bool pkvi_same_key(const pkv_pool *pool, uint32_t entry, const pkv_key *key,
+                                 uint32_t group)
 {
-    return entry->group == group && memcmp(&entry->key, key, sizeof *key) == 0;
+    return memcmp(&pool->keys[entry], key, sizeof *key) == 0 &&
+           group == (pool->several_groups ? pkvi_name_of(pool, entry)->group : pool->group);
+}
+
+/* The block that a key names. */
+static inline pkv_block pkvi_block_of(const pkv_pool *pool, uint32_t entry)
+{
+    return entry < pool->n_blocks ? entry : pkvi_name_of(pool, entry)->block;
 }
 
 /* First entry of a key and group, or PKVI_NO_ENTRY. */

@@ -326,23 +326,23 @@ void pkvi_runs_leave(pkvi_runs *runs, pkvi_cursor *cursor)
 static void add_name(pkvi_runs *runs, uint32_t r, uint32_t at, pkv_block block)
 {
     pkvi_run *run = &runs->at[r];
-    pkvi_place *place = &runs->places[block];
+    pkvi_name *name = &runs->blocks[block].name;
     const pkv_block first = run->first[at];
-    place->run = r;
-    place->at = at;
+    name->run = r;
+    name->at = at;
     run->holders++;
     if (first == 0) {
         run->first[at] = block;
-        place->next = place->prev = block;
+        name->next = name->prev = block;
         run->n_named++;
         runs->n_named++;
         return;
     }
-    const pkv_block last = runs->places[first].prev;
-    place->next = first;
-    place->prev = last;
-    runs->places[last].next = block;
-    runs->places[first].prev = block;
+    const pkv_block last = runs->blocks[first].name.prev;
+    name->next = first;
+    name->prev = last;
+    runs->blocks[last].name.next = block;
+    runs->blocks[first].name.prev = block;
 }
 
 /* The run in which a unit before the cursor lies: `r` or one above it. */
@@ -364,15 +364,12 @@ uint64_t pkvi_runs_name(pkvi_runs *runs, const pkvi_cursor *cursor, const pkv_bl
         const uint32_t depth = runs->at[r].depth;
         const uint64_t begin = pkvi_max(from, depth);
         for (uint64_t i = begin; i < end; i++) {
-            if (i + 64 < end) {
-                pkvi_fetch_far(&runs->places[table[i + 64]]);
-            }
-            const pkvi_place *place = &runs->places[table[i]];
+            const pkvi_name *name = &runs->blocks[table[i]].name;
             const uint32_t at = (uint32_t)(i - depth);
-            if (table[i] == PKV_BLOCK_NULL || (place->run == r && place->at == at)) {
+            if (table[i] == PKV_BLOCK_NULL || (name->run == r && name->at == at)) {
                 continue;
             }
-            if (place->run != 0) {
+            if (name->run != 0) {
                 pkvi_runs_forget(runs, table[i]);
             }
             add_name(runs, r, at, table[i]);
@@ -387,26 +384,27 @@ bool pkvi_runs_is_named(const pkvi_runs *runs, const pkvi_cursor *cursor, uint64
                         pkv_block block)
 {
     const uint32_t r = run_of_unit(runs, cursor->run, unit);
-    return runs->places[block].run == r && runs->places[block].at == unit - runs->at[r].depth;
+    return runs->blocks[block].name.run == r &&
+           runs->blocks[block].name.at == unit - runs->at[r].depth;
 }
 
 void pkvi_runs_forget(pkvi_runs *runs, pkv_block block)
 {
-    pkvi_place *place = &runs->places[block];
-    const uint32_t r = place->run;
+    pkvi_name *name = &runs->blocks[block].name;
+    const uint32_t r = name->run;
     pkvi_run *run = &runs->at[r];
-    if (place->next == block) {
-        run->first[place->at] = 0;
+    if (name->next == block) {
+        run->first[name->at] = 0;
         run->n_named--;
         runs->n_named--;
     } else {
-        if (run->first[place->at] == block) {
-            run->first[place->at] = place->next;
+        if (run->first[name->at] == block) {
+            run->first[name->at] = name->next;
         }
-        runs->places[place->prev].next = place->next;
-        runs->places[place->next].prev = place->prev;
+        runs->blocks[name->prev].name.next = name->next;
+        runs->blocks[name->next].name.prev = name->prev;
     }
-    *place = (pkvi_place){0, 0, 0, 0};
+    *name = (pkvi_name){0};
     run->holders--;
     if (run->holders == 0 || run->first[run->n - 1] == 0) {
         pkvi_run_prune(runs, r);
@@ -415,8 +413,8 @@ void pkvi_runs_forget(pkvi_runs *runs, pkv_block block)
 
 void pkvi_runs_prefetch(const pkvi_runs *runs, pkv_block block)
 {
-    const pkvi_place *place = &runs->places[block];
-    __builtin_prefetch(&runs->at[place->run].first[place->at], 1);
+    const pkvi_name *name = &runs->blocks[block].name;
+    __builtin_prefetch(&runs->at[name->run].first[name->at], 1);
 }
 
 uint64_t pkvi_runs_n_named(const pkvi_runs *runs)

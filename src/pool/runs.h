@@ -20,6 +20,8 @@
 
 #include <pkv/pool.h>
 
+#include "pool/block.h"
+
 /* What a unit depends on beside its tokens and all before it, as a digest: a unit that has such a
  * tag is found only by the same tag. */
 typedef struct pkvi_tag {
@@ -43,8 +45,9 @@ typedef struct pkvi_cursor {
 
 typedef struct pkvi_runs pkvi_runs;
 
-/* NULL: no memory. unit in tokens. */
-pkvi_runs *pkvi_runs_create(const pkv_alloc *alloc, uint64_t n_blocks, uint64_t unit);
+/* NULL: no memory. unit in tokens. Borrows the blocks, whose names are its own. */
+pkvi_runs *pkvi_runs_create(const pkv_alloc *alloc, pkvi_block *blocks, uint64_t n_blocks,
+                            uint64_t unit);
 void pkvi_runs_destroy(pkvi_runs *runs);
 
 /* The blocks of the first units of a content, to the first unit that has none, at most `most`;

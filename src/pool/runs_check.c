@@ -29,12 +29,12 @@ static const char *check_unit(const pkvi_runs *runs, uint32_t r, uint32_t at, ui
         return NULL;
     }
     do {
-        if (b == 0 || b >= runs->n_blocks || runs->places[b].run != r || runs->places[b].at != at ||
-            runs->places[b].next >= runs->n_blocks ||
-            runs->places[runs->places[b].next].prev != b || ++*n > runs->n_blocks) {
+        if (b == 0 || b >= runs->n_blocks || runs->blocks[b].name.run != r ||
+            runs->blocks[b].name.at != at || runs->blocks[b].name.next >= runs->n_blocks ||
+            runs->blocks[runs->blocks[b].name.next].name.prev != b || ++*n > runs->n_blocks) {
             return "blocks of one place are not linked";
         }
-        b = runs->places[b].next;
+        b = runs->blocks[b].name.next;
     } while (b != first);
     return NULL;
 }
@@ -81,10 +81,10 @@ const char *pkvi_runs_check(const pkvi_runs *runs, bool (*is_named)(void *ctx, p
         }
     }
     for (uint32_t b = 0; b < runs->n_blocks; b++) {
-        if ((runs->places[b].run != 0) != is_named(ctx, b)) {
+        if ((runs->blocks[b].name.run != 0) != is_named(ctx, b)) {
             return "a block has a key in one place only";
         }
-        n_placed += runs->places[b].run != 0;
+        n_placed += runs->blocks[b].name.run != 0;
     }
     return n_placed == n_blocks && n_named == runs->n_named ? NULL
                                                             : "keys are missing from the tree";

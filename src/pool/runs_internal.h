@@ -24,16 +24,10 @@ typedef struct pkvi_run {
     pkv_key tag;
 } pkvi_run;
 
-/* Where a block's content stands. run 0: it has no name. */
-typedef struct pkvi_place {
-    uint32_t run, at;
-    uint32_t next, prev; /* ring of blocks of one place */
-} pkvi_place;
-
 struct pkvi_runs {
     pkv_alloc alloc;
     uint64_t unit, n_blocks, seed;
-    pkvi_place *places; /* [n_blocks] */
+    pkvi_block *blocks; /* [n_blocks] the pool's; only their names are looked at */
     pkvi_run *at;       /* [n_at]; 0 is the root, which has no units */
     size_t capacity;
     uint32_t n_at, n_used, free; /* free: a list of runs that are none */

@@ -169,7 +169,8 @@ void pkvi_run_prune(pkvi_runs *runs, uint32_t r)
 
 /* ---- create ---- */
 
-pkvi_runs *pkvi_runs_create(const pkv_alloc *alloc, uint64_t n_blocks, uint64_t unit)
+pkvi_runs *pkvi_runs_create(const pkv_alloc *alloc, pkvi_block *blocks, uint64_t n_blocks,
+                            uint64_t unit)
 {
     enum { FIRST_BUCKETS = 64, FIRST_RUNS = 16 };
     pkvi_runs *runs = alloc->alloc(alloc->ctx, sizeof *runs, 16);
@@ -179,16 +180,15 @@ pkvi_runs *pkvi_runs_create(const pkv_alloc *alloc, uint64_t n_blocks, uint64_t 
     memset(runs, 0, sizeof *runs);
     runs->alloc = *alloc;
     runs->unit = unit;
+    runs->blocks = blocks;
     runs->n_blocks = n_blocks;
     runs->n_buckets = FIRST_BUCKETS;
     runs->seed = (uint64_t)(uintptr_t)runs; /* differs from process to process; decides nothing */
-    runs->places = alloc->alloc(alloc->ctx, (size_t)n_blocks * sizeof *runs->places, 64);
     runs->buckets = alloc->alloc(alloc->ctx, FIRST_BUCKETS * sizeof *runs->buckets, 64);
-    if (!runs->places || !runs->buckets || !grow_table(runs, FIRST_RUNS)) {
+    if (!runs->buckets || !grow_table(runs, FIRST_RUNS)) {
         pkvi_runs_destroy(runs);
         return NULL;
     }
-    memset(runs->places, 0, (size_t)n_blocks * sizeof *runs->places);
     memset(runs->buckets, 0, FIRST_BUCKETS * sizeof *runs->buckets);
     memset(runs->at, 0, sizeof *runs->at);
     runs->n_at = 1; /* the root: before the first unit */
@@ -211,9 +211,6 @@ void pkvi_runs_destroy(pkvi_runs *runs)
     }
     if (runs->buckets) {
         alloc.free(alloc.ctx, runs->buckets, (size_t)runs->n_buckets * sizeof *runs->buckets, 64);
-    }
-    if (runs->places) {
-        alloc.free(alloc.ctx, runs->places, (size_t)runs->n_blocks * sizeof *runs->places, 64);
     }
     alloc.free(alloc.ctx, runs, sizeof *runs, 16);
 }

@@ -148,19 +148,11 @@ static pkv_status check_open(const pkv_cache *c, const pkv_seq_params *p)
     return PKV_OK;
 }
 
-/* Zeroed bytes that begin with a line of the processor's cache; NULL: no memory. */
-static void *new_lines(pkvi_arena *arena, size_t bytes)
-{
-    enum { LINE = 64 };
-    unsigned char *piece = pkvi_arena_get(arena, 1, bytes + LINE - 1);
-    return piece ? piece + (LINE - (uintptr_t)piece % LINE) % LINE : NULL;
-}
-
 static pkv_status new_seq(pkv_cache *c, pkv_seq **out)
 {
     pkvi_arena arena;
     pkvi_arena_init(&arena, &c->alloc, 1024);
-    pkv_seq *seq = new_lines(&arena, sizeof *seq);
+    pkv_seq *seq = pkvi_arena_lines(&arena, 1, sizeof *seq);
     pkvi_table *tables = seq ? pkvi_arena_get(&arena, c->info.n_groups, sizeof *tables) : NULL;
     if (!tables) {
         pkvi_arena_free(&arena);

@@ -12,6 +12,7 @@ enum { UNIT = 3, BLOCKS = 128, MAX_UNITS = 128 };
 
 typedef struct tree {
     pkvi_runs *runs;
+    pkvi_block blocks[BLOCKS];
     countdown memory;
     bool named[BLOCKS]; /* by our account */
 } tree;
@@ -25,7 +26,7 @@ static inline void begin_tree(tree *t)
 {
     *t = (tree){.memory = {.left = UINT64_MAX}};
     const pkv_alloc hooks = hooks_of(t);
-    t->runs = pkvi_runs_create(&hooks, BLOCKS, UNIT);
+    t->runs = pkvi_runs_create(&hooks, t->blocks, BLOCKS, UNIT);
     assert_non_null(t->runs);
 }
 
@@ -146,8 +147,8 @@ static inline void assert_match(const tree *t, const char *text, const char *wan
 /* Bytes of a tree that knows nothing, whatever its table of runs and its buckets have grown to. */
 static inline uint64_t empty_bytes(const tree *t)
 {
-    return sizeof *t->runs + BLOCKS * sizeof *t->runs->places +
-           t->runs->n_buckets * sizeof *t->runs->buckets + t->runs->capacity * sizeof *t->runs->at;
+    return sizeof *t->runs + t->runs->n_buckets * sizeof *t->runs->buckets +
+           t->runs->capacity * sizeof *t->runs->at;
 }
 
 #endif

@@ -113,9 +113,9 @@ static void a_key_that_the_index_lacks_is_found(void **state)
         }
     }
     assert_broken(&f, f.pool->blocks[3].units, 4, "");
-    assert_broken(&f, f.pool->entries[1].group, 1, "");
-    assert_broken(&f, f.pool->entries[2].block, 3, "");
-    assert_broken(&f, f.pool->entries[f.pool->blocks[1].secondary].block, 2, "");
+    assert_broken(&f, f.pool->blocks[1].name.group, 1, "");
+    assert_broken(&f, f.pool->blocks[2].name.block, 3, "");
+    assert_broken(&f, pkvi_name_of(f.pool, f.pool->blocks[1].secondary)->block, 2, "");
     close_pool(&f);
 }
 
@@ -157,9 +157,9 @@ static void a_broken_ring_of_copies_is_found(void **state)
     (void)state;
     fixture f;
     open_used(&f);
-    assert_broken(&f, f.pool->entries[2].next, 2, ""); /* 4 is left out */
-    assert_broken(&f, f.pool->entries[2].prev, 2, "");
-    assert_broken(&f, f.pool->entries[4].next, 1, ""); /* of another key */
+    assert_broken(&f, f.pool->blocks[2].name.next, 2, ""); /* 4 is left out */
+    assert_broken(&f, f.pool->blocks[2].name.prev, 2, "");
+    assert_broken(&f, f.pool->blocks[4].name.next, 1, ""); /* of another key */
     close_pool(&f);
 }
 
@@ -170,8 +170,8 @@ static void a_number_out_of_the_pool_is_found(void **state)
     fixture f;
     open_used(&f);
     assert_broken(&f, f.pool->list.ids[f.pool->list.first], UINT32_MAX, "");
-    assert_broken(&f, f.pool->entries[2].next, PKVI_NO_ENTRY - 1, "");
-    assert_broken(&f, f.pool->entries[2].block, UINT32_MAX, "");
+    assert_broken(&f, f.pool->blocks[2].name.next, PKVI_NO_ENTRY - 1, "");
+    assert_broken(&f, f.pool->blocks[2].name.block, UINT32_MAX, "");
     assert_broken(&f, f.pool->blocks[1].secondary, PKVI_NO_ENTRY - 1, "");
     close_pool(&f);
 }

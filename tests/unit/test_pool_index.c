@@ -1,6 +1,8 @@
 /* test_pool_index.c  Many keys, keys that meet, keys that hardly differ, and any group number. */
 #include "pool_fixture.h"
 
+#include "pool/pool_internal.h"
+
 static void keys_are_compared_in_all_their_bytes(void **state)
 {
     (void)state;
@@ -107,6 +109,39 @@ static void many_keys_are_all_found(void **state)
     close_pool(&f);
 }
 
+/* Rows around the distances at which what comes next is asked for: all of it, and up to a gap. */
+static void a_row_of_any_length_is_found_to_its_end(void **state)
+{
+    (void)state;
+    enum { LONGEST = 200 };
+    fixture f;
+    pkv_key keys[LONGEST + 1];
+    pkv_block ids[LONGEST], found_ids[LONGEST];
+    prepare(&f, LONGEST + 1, 4);
+    f.params.units_per_block = 1;
+    f.params.sink.event = NULL;
+    open_pool(&f);
+    memset(keys, 0, sizeof keys);
+    for (uint32_t i = 0; i <= LONGEST; i++) {
+        memcpy(keys[i].bytes, &i, sizeof i);
+    }
+    const pkv_chain chain = {.keys = keys, .n_keys = LONGEST};
+    done(&f, pkv_pool_take(f.pool, LONGEST, ids));
+    done(&f, try_full(&f, &chain, ids, 0, LONGEST, 4, 0, NULL));
+    for (uint64_t n = 0; n <= LONGEST; n++) {
+        assert_int_equal(pkvi_index_find_run(f.pool, keys, 1, n, 0, found_ids), n);
+        assert_memory_equal(found_ids, ids, n * sizeof *ids);
+        assert_int_equal(pkvi_index_find_run(f.pool, keys + LONGEST - n, 1, n + 1, 0, found_ids),
+                         n);
+        assert_int_equal(pkvi_index_find_run(f.pool, keys, 1, n, 1, found_ids), 0);
+    }
+    assert_int_equal(pkvi_index_find_run(f.pool, keys, 3, LONGEST / 3, 0, found_ids), LONGEST / 3);
+    for (uint64_t i = 0; i < LONGEST / 3; i++) {
+        assert_int_equal(found_ids[i], ids[3 * i]);
+    }
+    close_pool(&f);
+}
+
 /* ---- groups ---- */
 
 static void groups_of_any_number_are_kept_apart(void **state)
@@ -139,6 +174,7 @@ int main(void)
         cmocka_unit_test(keys_are_compared_in_all_their_bytes),
         cmocka_unit_test(keys_that_meet_in_the_index_are_told_apart),
         cmocka_unit_test(many_keys_are_all_found),
+        cmocka_unit_test(a_row_of_any_length_is_found_to_its_end),
         cmocka_unit_test(groups_of_any_number_are_kept_apart),
     };
     return cmocka_run_group_tests_name("pool index", tests, NULL, NULL);

@@ -380,8 +380,8 @@ static void a_unit_without_a_block_stays_while_something_hangs_on_it(void **stat
         forget(&t, b);
     }
     assert_int_equal(t.runs->n_used, 2);
-    assert_int_equal(t.runs->at[t.runs->places[6].run].n, 2);
-    assert_int_equal(t.runs->at[t.runs->at[t.runs->places[6].run].parent].n, 2);
+    assert_int_equal(t.runs->at[t.blocks[6].name.run].n, 2);
+    assert_int_equal(t.runs->at[t.runs->at[t.blocks[6].name.run].parent].n, 2);
     (void)name(&t, "abx", "1..3");
     assert_match(&t, "abxy", "1..3 6");
     end_tree(&t);

@@ -8,6 +8,7 @@ enum { UNIT = 2, LONG = 150, N_BLOCKS = 200 };
 
 typedef struct fixture {
     pkvi_runs *runs;
+    pkvi_block blocks[N_BLOCKS];
     int32_t tokens[LONG * UNIT];
     pkvi_tag tag;
     pkvi_content content; /* of the tokens, and of the tag if n_tags says so */
@@ -34,7 +35,7 @@ static void name(fixture *f, pkv_block block, uint64_t units)
 static void prepare(fixture *f, uint64_t units)
 {
     memset(f, 0, sizeof *f);
-    f->runs = pkvi_runs_create(&pkvi_libc_alloc, N_BLOCKS, UNIT);
+    f->runs = pkvi_runs_create(&pkvi_libc_alloc, f->blocks, N_BLOCKS, UNIT);
     assert_non_null(f->runs);
     for (size_t i = 0; i < COUNT(f->tokens); i++) {
         f->tokens[i] = (int32_t)i;

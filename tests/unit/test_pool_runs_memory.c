@@ -11,11 +11,10 @@ static void a_tree_that_cannot_be_made_is_none(void **state)
     for (uint64_t n = 0; !t.runs; n++) {
         assert_int_equal(t.memory.held, 0);
         t.memory.left = n;
-        t.runs = pkvi_runs_create(&hooks, BLOCKS, UNIT);
+        t.runs = pkvi_runs_create(&hooks, t.blocks, BLOCKS, UNIT);
     }
-    /* the tree itself; then places and buckets, asked for together, with one of them and with both;
-     * then the table of runs, without it and with it */
-    assert_int_equal(t.memory.calls, 1 + 3 + 3 + 4 + 4);
+    /* the tree itself, without it and with it; then buckets, and then the table of runs */
+    assert_int_equal(t.memory.calls, 1 + 2 + 3 + 3);
     end_tree(&t);
 }
 
@@ -166,7 +165,7 @@ static void a_run_that_hangs_nowhere_is_found(void **state)
     static const char *const text = "a run continues no place";
     tree t;
     begin_known(&t);
-    pkvi_run *branch = &t.runs->at[t.runs->places[5].run];
+    pkvi_run *branch = &t.runs->at[t.blocks[5].name.run];
     assert_found(&t, &branch->n, 0, text);
     assert_found(&t, &branch->n, branch->capacity + 1, text);
     assert_found(&t, &branch->parent_at, 5, text);
@@ -183,7 +182,7 @@ static void a_run_that_no_search_reaches_is_found(void **state)
     static const char *const text = "a run cannot be found";
     tree t;
     begin_known(&t);
-    const uint32_t r = t.runs->places[5].run;
+    const uint32_t r = t.blocks[5].name.run;
     uint32_t *bucket = pkvi_run_bucket(t.runs, t.runs->at[r].hash);
     assert_found(&t, bucket, t.runs->n_at, text);
     assert_found(&t, bucket, t.runs->at[r].next_in_bucket, text);
@@ -200,14 +199,13 @@ static void a_ring_that_is_none_is_found(void **state)
     static const char *const text = "blocks of one place are not linked";
     tree t;
     begin_known(&t);
-    pkvi_place *places = t.runs->places;
-    assert_found(&t, &t.runs->at[places[1].run].first[0], BLOCKS, text);
-    assert_found(&t, &t.runs->at[places[1].run].first[0], 3, text);
-    assert_found(&t, &places[1].next, 1, text);
-    assert_found(&t, &places[1].next, BLOCKS, text);
-    assert_found(&t, &places[6].prev, 6, text);
-    assert_found(&t, &places[6].at, 1, text);
-    assert_found(&t, &places[6].run, 0, text);
+    assert_found(&t, &t.runs->at[t.blocks[1].name.run].first[0], BLOCKS, text);
+    assert_found(&t, &t.runs->at[t.blocks[1].name.run].first[0], 3, text);
+    assert_found(&t, &t.blocks[1].name.next, 1, text);
+    assert_found(&t, &t.blocks[1].name.next, BLOCKS, text);
+    assert_found(&t, &t.blocks[6].name.prev, 6, text);
+    assert_found(&t, &t.blocks[6].name.at, 1, text);
+    assert_found(&t, &t.blocks[6].name.run, 0, text);
     end_tree(&t);
 }
 
@@ -217,12 +215,12 @@ static void a_run_that_counts_its_holders_wrong_is_found(void **state)
     static const char *const text = "a run is held by others than it knows";
     tree t;
     begin_known(&t);
-    pkvi_run *run = &t.runs->at[t.runs->places[1].run];
+    pkvi_run *run = &t.runs->at[t.blocks[1].name.run];
     assert_found(&t, &run->holders, run->holders + 1, text);
     assert_found(&t, &run->cursors, 1, text);
     assert_found(&t, &run->n_children, 0, text);
     assert_found(&t, &run->n_children, 2, text);
-    uint32_t *parent = &t.runs->at[t.runs->places[5].run].parent; /* another's child */
+    uint32_t *parent = &t.runs->at[t.blocks[5].name.run].parent; /* another's child */
     assert_found(&t, parent, 0, text);
     assert_found(&t, parent, t.runs->n_at, text);
     end_tree(&t);
@@ -265,10 +263,10 @@ static void blocks_and_units_that_are_lost_are_found(void **state)
     t.runs->n_named++;
     assert_string_equal(fault_of(&t), text);
     t.runs->n_named--;
-    t.runs->places[30] = t.runs->places[3]; /* says that it is in, but is not in the ring */
+    t.blocks[30].name = t.blocks[3].name; /* says that it is in, but is not in the ring */
     t.named[30] = true;
     assert_string_equal(fault_of(&t), text);
-    t.runs->places[30] = (pkvi_place){0, 0, 0, 0};
+    t.blocks[30].name = (pkvi_name){0};
     t.named[30] = false;
     end_tree(&t);
 }
