@@ -78,6 +78,8 @@ typedef struct bench_heap {
 
 /* Zero it first. */
 pkv_alloc bench_hooks(bench_heap *heap);
+/* Memory of malloc(), for free(); NULL: none. */
+void *bench_pages(size_t bytes, size_t align);
 void bench_heap_free(bench_heap *heap);
 /* Pushes memory out of all caches; bench_chilled() ends it, and so forgets most page addresses. */
 void bench_chill_heap(const bench_heap *heap);

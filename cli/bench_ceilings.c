@@ -22,7 +22,7 @@ bench_nodes *bench_nodes_new(size_t n, size_t bytes)
     b->n = n > 0 ? n : 1;
     b->width = bytes / sizeof *b->words;
     const size_t whole = (b->n * bytes + LINE - 1) / LINE * LINE;
-    b->words = aligned_alloc(LINE, whole);
+    b->words = bench_pages(whole, LINE);
     b->order = bench_memory(b->n, sizeof *b->order);
     bench_need(b->words != NULL, "out of memory");
     memset(b->words, 0, whole);

@@ -8,6 +8,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -17,6 +20,7 @@
 #endif
 
 enum { LINE = 64, PAGE = 4096, HEAD = 16, WALK = 32 << 20, FAR_WALK = 256 << 20 };
+enum { HUGE_PAGE = 2 << 20, LARGE = 2 * HUGE_PAGE };
 
 typedef struct bench_piece {
     void *memory; /* NULL: unused */
@@ -38,6 +42,20 @@ static size_t head_of(size_t align)
     return align < HEAD ? HEAD : align;
 }
 
+/* Large pieces on huge pages, as the library's own hooks have them. */
+void *bench_pages(size_t bytes, size_t align)
+{
+    align = bytes < LARGE ? align : HUGE_PAGE;
+    const size_t whole = (bytes + align - 1) / align * align;
+    void *memory = aligned_alloc(align, whole);
+#ifdef MADV_HUGEPAGE
+    if (memory && bytes >= LARGE) {
+        (void)madvise(memory, whole, MADV_HUGEPAGE);
+    }
+#endif
+    return memory;
+}
+
 /* The place of a piece stands in the 8 bytes before it, beside what malloc() keeps there. */
 static void *heap_alloc(void *ctx, size_t bytes, size_t align)
 {
@@ -46,8 +64,7 @@ static void *heap_alloc(void *ctx, size_t bytes, size_t align)
     if (heap->n_unused == 0 && heap->n_pieces == heap->room) {
         grow(heap);
     }
-    uint8_t *memory = head == HEAD ? malloc(head + bytes)
-                                   : aligned_alloc(head, head + (bytes + head - 1) / head * head);
+    uint8_t *memory = bench_pages(head + bytes, head);
     if (!memory) {
         return NULL;
     }

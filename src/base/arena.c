@@ -1,9 +1,14 @@
 /* arena.c  Chunks and the libc hooks. */
+#define _DEFAULT_SOURCE /* madvise */
+
 #include "base/arena.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 enum { ARENA_ALIGN = 16 };
 
@@ -14,16 +19,28 @@ struct pkvi_chunk {
     size_t pad; /* keeps the header a multiple of ARENA_ALIGN */
 };
 
+/* Tables that are read at random miss page addresses as often as lines: large ones ask for huge
+ * pages, where the system gives them to those who ask. */
+enum { HUGE_PAGE = 2 << 20, LARGE = 2 * HUGE_PAGE };
+
 static void *libc_alloc(void *ctx, size_t bytes, size_t align)
 {
     (void)ctx;
-    if (align <= _Alignof(max_align_t)) {
+    if (bytes < LARGE && align <= _Alignof(max_align_t)) {
         return malloc(bytes);
     }
+    align = bytes < LARGE || align > HUGE_PAGE ? align : HUGE_PAGE;
     if (bytes > SIZE_MAX - align) {
         return NULL;
     }
-    return aligned_alloc(align, (bytes + align - 1) & ~(align - 1));
+    const size_t whole = (bytes + align - 1) & ~(align - 1);
+    void *memory = aligned_alloc(align, whole);
+#ifdef MADV_HUGEPAGE
+    if (memory && bytes >= LARGE) {
+        (void)madvise(memory, whole, MADV_HUGEPAGE); /* a wish */
+    }
+#endif
+    return memory;
 }
 
 static void libc_free(void *ctx, void *ptr, size_t bytes, size_t align)
