@@ -108,7 +108,11 @@ static void check_layer(const pkv_layout *l, const pkv_view *views, uint32_t n_l
     if (!l->known) {
         return;
     }
-    require(pkv_layout_planes(l, planes, &pages) == PKV_OK);
+    const pkv_status st = pkv_layout_planes(l, planes, &pages);
+    require(st == (l->odd_order ? PKV_E_UNSUPPORTED : PKV_OK));
+    if (st != PKV_OK) {
+        return;
+    }
     require(pkv_format_get(PKV_FORMAT_REVISION_0_5_6, l->format, &info) == PKV_OK);
     for (uint32_t i = 0; i < pages.n_planes; i++) {
         const pkv_plane *p = &planes[i];
