@@ -38,7 +38,7 @@ typedef struct pkv_pool_params {
     uint64_t n_blocks;        /**< the null block included; >= 1 */
     uint64_t unit;            /**< tokens per key, at most 2^31-1; 16 */
     uint64_t units_per_block; /**< 1; most units of a block of any group: bounds its keys. Every
-                                   unit costs 56 bytes per block */
+                                   unit costs 56 to 76 bytes per block */
     uint64_t lookahead;       /**< 0; tokens after a block that its key covers */
     uint64_t max_table;       /**< 0; longest table given to cache_full; events need room for it */
     const pkv_alloc *alloc;
@@ -83,7 +83,7 @@ PKV_API uint64_t pkv_pool_free_list(const pkv_pool *pool, pkv_block *ids, uint64
 
 /** Takes n blocks from the front of the list, each with one reference; cached ones lose their keys,
  *  and each lost key is told to the sink. NO_BLOCKS (no text): fewer are left, nothing changed.
- *  ids: [n], written. O(n). */
+ *  ids: [n], written. O(n), amortised over shares. */
 PKV_API PKV_NODISCARD pkv_status pkv_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids);
 /** One more reference for each: a hit. INVAL: an id beyond the pool. O(n) */
 PKV_API PKV_NODISCARD pkv_status pkv_pool_share(pkv_pool *pool, const pkv_block *ids, uint64_t n);

@@ -7,8 +7,8 @@
  * Ids in a ring, not nodes that name each other: what comes next is known, so that the memory of
  * blocks to come can be fetched, and walking waits for nothing. A block knows its place. One that
  * is taken out from within leaves a gap, a 0. When gaps are many, each block that is put in moves a
- * few others, from the end on, over the gaps behind them: no call takes long, and there is always
- * room. */
+ * few others, from the end on, over the gaps behind them, so that there is always room. Taking
+ * walks over the gaps in front, each once. */
 #ifndef PKVI_LIST_H
 #define PKVI_LIST_H
 
