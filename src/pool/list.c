@@ -5,24 +5,32 @@
 
 void pkvi_list_init(pkvi_list *list, pkvi_block *blocks, pkv_block *ids, uint64_t n_blocks)
 {
-    *list = (pkvi_list){.blocks = blocks, .ids = ids, .room = pkvi_list_room(n_blocks)};
-    list->most = list->at_rest = n_blocks + n_blocks / 5 * 2 + 8;
+    *list = (pkvi_list){.blocks = blocks,
+                        .ids = ids,
+                        .room = pkvi_list_room(n_blocks),
+                        .most = n_blocks + n_blocks / 5 * 2 + 8};
+}
+
+/* So many places are in use, without a hole. */
+static void set_span(pkvi_list *list, uint64_t span)
+{
+    list->span = span;
+    list->hole = list->swept = 0;
+    list->sweeping = false;
 }
 
 /* Nothing before the hole is left. */
 static void end_sweep(pkvi_list *list)
 {
     list->first = pkvi_list_behind(list, list->first, list->hole);
-    list->span = list->swept;
-    list->hole = list->swept = 0;
-    list->at_rest = list->most;
+    set_span(list, list->swept);
 }
 
 /* Passes a few more places, from the end on, and moves their blocks to the end of the hole. */
 void pkvi_list_sweep(pkvi_list *list)
 {
     enum { PASSED = 8 }; /* list.h counts with it */
-    list->at_rest = 0;
+    list->sweeping = true;
     for (int i = 0; i < PASSED; i++) {
         const uint64_t unswept = list->span - list->swept - list->hole;
         if (unswept == 0) {
@@ -81,8 +89,7 @@ uint64_t pkvi_list_take(pkvi_list *list, uint64_t n, pkv_block *ids)
     }
     list->n -= n;
     if (list->n == 0) { /* nothing but gaps */
-        list->span = list->hole = list->swept = 0;
-        list->at_rest = list->most;
+        set_span(list, 0);
     }
     return n_keyed;
 }

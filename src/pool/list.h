@@ -28,9 +28,9 @@ typedef struct pkvi_list {
     uint64_t room;        /* below PKVI_NO_PLACE */
     uint64_t n;           /* blocks in it */
     uint64_t first, span; /* places from the first to the last block */
-    uint64_t hole, swept;
-    uint64_t most;    /* a sweep begins when span is larger, */
-    uint64_t at_rest; /* or than this: 0 during a sweep */
+    uint64_t most;        /* a sweep begins when span is larger */
+    uint64_t hole, swept; /* places; 0 and 0 if no sweep is going on */
+    bool sweeping;
 } pkvi_list;
 
 /* A loop over blocks asks for the memory of the one that it looks at so many turns later, and for
@@ -64,7 +64,8 @@ static inline void pkvi_list_put(pkvi_list *list, pkv_block block, uint64_t plac
     list->ids[place] = block;
     list->blocks[block].place = (uint32_t)place;
     list->n++;
-    if (++list->span > list->at_rest) {
+    list->span++;
+    if (list->sweeping || list->span > list->most) {
         pkvi_list_sweep(list);
     }
 }
@@ -81,7 +82,7 @@ static inline void pkvi_list_put_last(pkvi_list *list, pkv_block block)
 {
     const uint64_t place = pkvi_list_behind(list, list->first, list->span);
     pkvi_fetch_far(&list->ids[place + PKVI_AHEAD]);
-    list->swept += list->at_rest == 0;
+    list->swept += list->sweeping;
     pkvi_list_put(list, block, place);
 }
 

@@ -37,14 +37,14 @@ static void close_list(fixture *f)
 static void note(fixture *f, bool swept_before)
 {
     f->most_span = f->list.span > f->most_span ? f->list.span : f->most_span;
-    f->sweeps += !swept_before && f->list.at_rest == 0;
+    f->sweeps += !swept_before && f->list.sweeping;
     assert_true(f->list.span <= f->list.room);
     assert_int_equal(f->list.n, f->n);
 }
 
 static void put_first(fixture *f, pkv_block b)
 {
-    const bool sweeping = f->list.at_rest == 0;
+    const bool sweeping = f->list.sweeping;
     memmove(f->model + 1, f->model, f->n++ * sizeof *f->model);
     f->model[0] = b;
     pkvi_list_put_first(&f->list, b);
@@ -53,7 +53,7 @@ static void put_first(fixture *f, pkv_block b)
 
 static void put_last(fixture *f, pkv_block b)
 {
-    const bool sweeping = f->list.at_rest == 0;
+    const bool sweeping = f->list.sweeping;
     f->model[f->n++] = b;
     pkvi_list_put_last(&f->list, b);
     note(f, sweeping);
