@@ -217,9 +217,10 @@ json_t *layout_answer(const layout_problem *problem, const pkv_reading *reading)
         cli_set(answer, "num_layers", cli_int(pkv_reading_n_layers(reading)));
         json_t *warnings = layout_warnings(problem, reading);
         if (json_array_size(warnings) > 0) {
-            cli_set(answer, "warnings", json_incref(warnings));
+            cli_set(answer, "warnings", warnings);
+        } else {
+            json_decref(warnings);
         }
-        json_decref(warnings);
     }
     if (json_array_size(problem->ask) > 0) {
         cli_set(answer, "answers", layout_answers(problem, reading));

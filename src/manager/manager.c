@@ -39,9 +39,7 @@ uint64_t pkvi_count_idle(const pkv_pool *pool, const pkv_block *ids, uint64_t n)
 {
     uint64_t idle = 0;
     for (uint64_t i = 0; i < n; i++) {
-        if (i + PKVI_AHEAD < n) {
-            pkvi_fetch_far(&pool->blocks[ids[i + PKVI_AHEAD]]);
-        }
+        pkvi_fetch_ahead(pool, ids, i, n);
         idle += ids[i] != PKV_BLOCK_NULL && pool->blocks[ids[i]].refs == 0;
     }
     return idle;

@@ -305,8 +305,8 @@ void pkvi_pool_share(pkv_pool *pool, const pkv_block *ids, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
         const uint32_t b = ids[i];
-        if (i + PKVI_AHEAD < n) {
-            pkvi_fetch_far(&pool->blocks[ids[i + PKVI_AHEAD]]);
+        pkvi_fetch_ahead(pool, ids, i, n);
+        if (i + PKVI_AHEAD / 2 < n) {
             pkvi_list_fetch(&pool->list, ids[i + PKVI_AHEAD / 2]);
         }
         if (b == PKV_BLOCK_NULL) {
@@ -355,9 +355,7 @@ static uint64_t release_all(pkv_pool *pool, const pkv_block *ids, uint64_t n, ui
     for (; done < n; done++) {
         const uint32_t b = ids[done];
         pkvi_block *block = &pool->blocks[b];
-        if (done + PKVI_AHEAD < n) {
-            pkvi_fetch_far(&pool->blocks[ids[done + PKVI_AHEAD]]);
-        }
+        pkvi_fetch_ahead(pool, ids, done, n);
         if (b == PKV_BLOCK_NULL) {
             continue;
         }

@@ -75,6 +75,15 @@ struct pkv_pool {
     void (*on_residency)(void *ctx, const pkv_residency *sample);
 };
 
+/* In turn i of a loop over n blocks: fetches one that comes later. */
+static inline void pkvi_fetch_ahead(const pkv_pool *pool, const pkv_block *ids, uint64_t i,
+                                    uint64_t n)
+{
+    if (i + PKVI_AHEAD < n) {
+        pkvi_fetch_far(&pool->blocks[ids[i + PKVI_AHEAD]]);
+    }
+}
+
 static inline pkvi_name *pkvi_name_of(const pkv_pool *pool, uint32_t entry)
 {
     return entry < pool->n_blocks ? &pool->blocks[entry].name
