@@ -271,8 +271,9 @@ typedef struct pkv_layout {
     uint32_t n_tensors;                      /**< 1 to PKV_LAYOUT_MAX_TENSORS */
     uint32_t tensor[PKV_LAYOUT_MAX_TENSORS]; /**< numbers of the given tensors, counted in order */
     pkv_view normalized[PKV_LAYOUT_MAX_TENSORS]; /**< axes in the order that the format names */
-    uint32_t odd_order; /**< 1: its axes lie in memory in an order that no engine writes, and were
-                             named by stride alone: names may be wrong. Only in revision SEED */
+    uint32_t odd_order; /**< 1: its axes lie in memory in an order that the revision does not know,
+                             mostly one that no engine writes, and were named by stride alone:
+                             names may be wrong. Only in revision SEED */
     uint32_t reserved;
 } pkv_layout;
 

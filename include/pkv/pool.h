@@ -37,8 +37,8 @@ typedef struct pkv_pool_params {
     uint32_t key_bytes;       /**< 32; length of the keys that events show */
     uint64_t n_blocks;        /**< the null block included; >= 1 */
     uint64_t unit;            /**< tokens per key, at most 2^31-1; 16 */
-    uint64_t units_per_block; /**< 1; most units of a block of any group: bounds its keys. Every
-                                   unit costs 56 to 76 bytes per block */
+    uint64_t units_per_block; /**< 1; most units of a block of any group: bounds its keys. The first
+                                   costs 44 to 56 bytes per block, each further one 64 to 76 */
     uint64_t lookahead;       /**< 0; tokens after a block that its key covers */
     uint64_t max_table;       /**< 0; longest table given to cache_full; events need room for it */
     const pkv_alloc *alloc;

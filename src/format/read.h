@@ -18,7 +18,7 @@ typedef struct pkvi_reader {
     pkv_format_params p;
     pkv_refusal *refusal;   /* never NULL */
     uint32_t *first_tensor; /* [n_layers] number of the first tensor of each entry */
-    uint8_t *odd_order;     /* [n_layers] a tensor lies in an order that no engine writes */
+    uint8_t *odd_order;     /* [n_layers] a tensor lies in an order unknown to the reader */
     bool seed;
 } pkvi_reader;
 
