@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #endif
 
+#include "base/poison.h"
+
 enum { ARENA_ALIGN = 16 };
 
 struct pkvi_chunk {
@@ -128,6 +130,7 @@ void pkvi_arena_free(pkvi_arena *arena)
     struct pkvi_chunk *chunk = arena->newest;
     while (chunk) {
         struct pkvi_chunk *older = chunk->older;
+        pkvi_unpoison(chunk, chunk->bytes); /* hooks may read what they get back */
         arena->hooks.free(arena->hooks.ctx, chunk, chunk->bytes, ARENA_ALIGN);
         chunk = older;
     }

@@ -40,7 +40,7 @@ static pkv_status check_params(const pkv_seq *seq, const pkv_allocate_params *p,
     if (p->use_cached > USE_CONNECTOR_HIT) {
         return invalid("use_cached", p->use_cached, "0, 1, 2 or 3 was expected");
     }
-    if (seq->live && (use_cached || p->external_tokens > 0)) {
+    if (seq->body->live && (use_cached || p->external_tokens > 0)) {
         return invalid("external_tokens", p->external_tokens,
                        "a hit or external tokens only at the first allocation");
     }
@@ -55,7 +55,7 @@ static pkv_status check_params(const pkv_seq *seq, const pkv_allocate_params *p,
 static pkv_status check_tokens(const pkv_seq *seq, const pkv_allocate_params *p, uint64_t hit)
 {
     const uint64_t computed = seq->computed + hit + p->external_tokens;
-    if (p->external_tokens > 0 && hit + p->external_tokens > seq->tokens.n) {
+    if (p->external_tokens > 0 && hit + p->external_tokens > seq->n_tokens) {
         return invalid("external_tokens", p->external_tokens, "more than the sequence has");
     }
     if (computed + p->new_tokens > seq->cache->info.max_model_len) {
@@ -72,7 +72,7 @@ static pkv_status check_tokens(const pkv_seq *seq, const pkv_allocate_params *p,
 bool pkvi_may_write(const pkv_seq *seq, pkv_block block)
 {
     const pkv_cache *c = seq->cache;
-    if (!seq->forked) {
+    if (!seq->body->forked) {
         return true;
     }
     uint32_t refs = c->pool->blocks[block].refs;
@@ -115,7 +115,7 @@ static void adopt(pkv_seq *seq, const pkv_allocate_params *p, const pkvi_slots_w
     pkv_cache *c = seq->cache;
     bool any_hit = p->external_tokens > 0;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        if (seq->tables[g].tracked) {
+        if (seq->body->tables[g].tracked) {
             return; /* it runs: there is nothing to adopt */
         }
         any_hit |= r->use_cached && c->hit[g].n > 0;
@@ -125,10 +125,10 @@ static void adopt(pkv_seq *seq, const pkv_allocate_params *p, const pkvi_slots_w
     }
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         const pkvi_need in = pkvi_need_of(seq, g, r, 0, false);
-        pkvi_manager_adopt(&c->managers[g], c->pool, &seq->tables[g], &in);
+        pkvi_manager_adopt(&c->managers[g], c->pool, &seq->body->tables[g], &in);
     }
     for (uint32_t g = 0; p->external_tokens > 0 && g < c->info.n_groups; g++) {
-        pkvi_table *t = &seq->tables[g];
+        pkvi_table *t = &seq->body->tables[g];
         const pkvi_need in = pkvi_need_of(seq, g, r, 0, false);
         const uint64_t n = pkvi_manager_add_external(&c->managers[g], c->pool, t, &in);
         if (!skips_zero(p, g)) {
@@ -141,7 +141,7 @@ static void grow(pkv_seq *seq, uint64_t tokens, uint64_t main, uint64_t encoder)
 {
     pkv_cache *c = seq->cache;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        pkvi_table *t = &seq->tables[g];
+        pkvi_table *t = &seq->body->tables[g];
         const bool state = c->managers[g].rules->state;
         pkvi_manager_grow(&c->managers[g], c->pool, t,
                           state ? main : pkvi_slots_of(seq, g, tokens, encoder));
@@ -178,12 +178,12 @@ static void tell_zero(pkv_cache *c)
 static void count_lookup(pkv_seq *seq, uint64_t hit)
 {
     pkv_cache_stats *s = &seq->cache->stats;
-    if (!seq->cache->info.caching || seq->skip_lookup) {
+    if (!seq->cache->info.caching || seq->body->skip_lookup) {
         return;
     }
-    const bool again = seq->n_preemptions > 0;
+    const bool again = seq->body->n_preemptions > 0;
     *(again ? &s->preempted_requests : &s->requests) += 1;
-    *(again ? &s->preempted_queries : &s->queries) += seq->tokens.n;
+    *(again ? &s->preempted_queries : &s->queries) += seq->n_tokens;
     *(again ? &s->preempted_hits : &s->hits) += hit;
 }
 
@@ -201,15 +201,15 @@ static pkv_status allocate(pkv_seq *seq, const pkv_allocate_params *p, const pkv
 {
     pkv_cache *c = seq->cache;
     const uint64_t most = c->info.max_model_len, free = pkv_pool_free_count(c->pool);
-    const uint64_t watermark = p->others_scheduled && seq->waiting ? c->watermark : 0;
+    const uint64_t watermark = p->others_scheduled && seq->body->waiting ? c->watermark : 0;
     const uint64_t slots = pkvi_min(r->main + p->lookahead, most);
-    if (!pkvi_reserve_slots(seq, pkvi_max(slots, seq->tokens.n), r) ||
+    if (!pkvi_reserve_slots(seq, pkvi_max(slots, seq->n_tokens), r) ||
         (c->info.caching && !p->delay_caching && !pkvi_place_content(seq, r->main))) {
         return pkvi_fail(PKV_E_NOMEM, "pkv_seq_allocate: out of memory for tables");
     }
     if (p->full_sequence_must_fit) {
         pkvi_slots_wanted all = *r;
-        all.main = pkvi_min(seq->tokens.n, most);
+        all.main = pkvi_min(seq->n_tokens, most);
         const uint64_t whole = pkvi_count_needed(seq, &all, all.main, true, watermark);
         if (whole > free) {
             return refuse(c, whole, out);
@@ -229,26 +229,26 @@ void pkvi_remove_skipped(pkv_seq *seq, uint64_t processed)
 {
     pkv_cache *c = seq->cache;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        pkvi_manager_remove_skipped(&c->managers[g], c->pool, &seq->tables[g], processed,
-                                    seq->n_prompt, c->scratch.at);
+        pkvi_manager_remove_skipped(&c->managers[g], c->pool, &seq->body->tables[g], processed,
+                                    seq->body->n_prompt, c->scratch.at);
     }
 }
 
 void pkvi_begin_changes(pkv_seq *seq)
 {
-    const bool new_step = seq->last_step != seq->cache->steps;
+    const bool new_step = seq->body->last_step != seq->cache->steps;
     for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
-        pkvi_table *t = &seq->tables[g];
+        pkvi_table *t = &seq->body->tables[g];
         t->new_from = t->n;
         t->copied = t->copy_src = t->copy_dst = 0;
         t->key_moved = false;
         if (new_step) {
-            t->dirty_from = seq->last_step == PKVI_NEVER_SHOWN ? 0 : t->n;
+            t->dirty_from = seq->body->last_step == PKVI_NEVER_SHOWN ? 0 : t->n;
         }
     }
-    seq->last_step = seq->cache->steps;
+    seq->body->last_step = seq->cache->steps;
     pkvi_end_quiet(seq);
-    seq->shown = PKVI_NEVER_SHOWN;
+    seq->body->shown = PKVI_NEVER_SHOWN;
 }
 
 void pkvi_move_first(pkv_seq *seq, uint64_t first)
@@ -258,7 +258,7 @@ void pkvi_move_first(pkv_seq *seq, uint64_t first)
         const uint64_t before = m->rules->skipped(m, seq->first) / m->span;
         const uint64_t after = m->rules->skipped(m, first) / m->span;
         if (before != after) {
-            pkvi_table *t = &seq->tables[g];
+            pkvi_table *t = &seq->body->tables[g];
             t->dirty_from = pkvi_min(t->dirty_from, pkvi_min(before, after));
         }
     }
@@ -269,7 +269,7 @@ pkv_status pkvi_allocate(pkv_seq *seq, const pkv_allocate_params *p, pkv_allocat
 {
     pkv_cache *c = seq->cache;
     pkv_hit hit = {0, 0};
-    const bool use_cached = p->use_cached == USE_AT_FIRST ? !seq->live : p->use_cached != 0;
+    const bool use_cached = p->use_cached == USE_AT_FIRST ? !seq->body->live : p->use_cached != 0;
     pkvi_key_due(c);
     PKVI_RETURN_IF(check_params(seq, p, use_cached));
     if (p->use_cached == USE_CONNECTOR_HIT) {
@@ -279,8 +279,8 @@ pkv_status pkvi_allocate(pkv_seq *seq, const pkv_allocate_params *p, pkv_allocat
     }
     PKVI_RETURN_IF(check_tokens(seq, p, hit.tokens));
     if (use_cached) {
-        seq->shared_prefix = hit.shared_prefix;
-        if (seq->report_reused && hit.tokens > 0) {
+        seq->body->shared_prefix = hit.shared_prefix;
+        if (seq->body->report_reused && hit.tokens > 0) {
             pkvi_report_hit(seq);
         }
     }
@@ -290,21 +290,21 @@ pkv_status pkvi_allocate(pkv_seq *seq, const pkv_allocate_params *p, pkv_allocat
     r.total = pkvi_min(r.local + p->external_tokens, c->info.max_model_len);
     r.main = r.total + p->new_tokens;
     const size_t offers = c->offers.n;
-    seq->in_flight = p->in_flight_tokens;
+    seq->body->in_flight = p->in_flight_tokens;
     pkvi_begin_changes(seq);
     PKVI_RETURN_IF(allocate(seq, p, &r, out));
     if (use_cached) {
         count_lookup(seq, hit.tokens);
     }
     const uint64_t before = seq->computed;
-    seq->live = true;
-    seq->waiting = seq->waiting && p->delay_caching;
+    seq->body->live = true;
+    seq->body->waiting = seq->body->waiting && p->delay_caching;
     seq->computed += hit.tokens + p->external_tokens + p->new_tokens;
     pkvi_move_first(seq, r.total);
     tell_zero(c);
     out->cached_tokens = hit.tokens;
     if (!p->delay_caching) {
-        PKVI_RETURN_IF(pkvi_key_blocks(seq, pkvi_min(r.main, seq->tokens.n), before));
+        PKVI_RETURN_IF(pkvi_key_blocks(seq, pkvi_min(r.main, seq->n_tokens), before));
     }
     pkvi_sort_offers(c, offers);
     if (!p->delay_caching) {
@@ -350,8 +350,8 @@ const pkv_block *pkv_seq_new_blocks(const pkv_seq *seq, uint32_t group, uint64_t
         *n_out = 0;
         return NULL;
     }
-    const pkvi_table *t = &seq->tables[group];
-    const bool quiet = seq->shown != PKVI_NEVER_SHOWN && seq->shown != seq->computed;
+    const pkvi_table *t = &seq->body->tables[group];
+    const bool quiet = seq->body->shown != PKVI_NEVER_SHOWN && seq->body->shown != seq->computed;
     *n_out = quiet ? 0 : t->n - t->new_from + (t->copied != 0);
     if (*n_out == 0) {
         return NULL;

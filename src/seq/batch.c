@@ -7,13 +7,13 @@
 #include "base/tokens.h"
 #include "seq/allocate.h"
 
-enum { FETCHED = 32 }; /* sequences whose memory is on its way while one is looked at */
+enum { FETCHED = 64 }; /* sequences whose memory is on its way while one is looked at */
 
 static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t i,
                              uint64_t lookahead)
 {
     const pkv_seq *seq = step->seq;
-    if (!seq || seq->cache != c || !seq->live) {
+    if (!seq || seq->cache != c || !seq->body->live) {
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_cache_advance: step %" PRIu64 ": not an allocated sequence", i);
     }
@@ -23,14 +23,14 @@ static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t 
     if (!keep) {
         PKVI_RETURN_IF(pkvi_check_rollback("pkv_cache_advance", seq, computed));
     }
-    if (step->n_tokens > most || seq->tokens.n > most - step->n_tokens ||
-        seq->tokens.n + step->n_tokens <= computed ||
-        seq->tokens.n + step->n_tokens - computed > PKV_SPEC_LIMIT || lookahead > PKV_SPEC_LIMIT ||
-        (step->n_tokens > 0 && !step->tokens && seq->has_tokens)) {
+    if (step->n_tokens > most || seq->n_tokens > most - step->n_tokens ||
+        seq->n_tokens + step->n_tokens <= computed ||
+        seq->n_tokens + step->n_tokens - computed > PKV_SPEC_LIMIT || lookahead > PKV_SPEC_LIMIT ||
+        (step->n_tokens > 0 && !step->tokens && seq->body->has_tokens)) {
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_cache_advance: step %" PRIu64 ": %zu tokens and %" PRIu64
                          " more, %" PRIu64 " computed: nothing to compute, or too many",
-                         i, seq->tokens.n, step->n_tokens, computed);
+                         i, seq->n_tokens, step->n_tokens, computed);
     }
     const uint64_t bad =
         step->tokens ? pkvi_first_negative(step->tokens, step->n_tokens) : step->n_tokens;
@@ -63,7 +63,7 @@ static pkv_status check_steps(pkv_cache *c, const pkv_step *steps, uint64_t n, u
         if (!seq || seq->cache != c || !is_plain(&steps[i], lookahead)) {
             pkvi_key_due(c);
             PKVI_RETURN_IF(check_step(c, &steps[i], i, lookahead));
-            if (!pkvi_reserve_tokens(seq, seq->tokens.n + steps[i].n_tokens)) {
+            if (!pkvi_reserve_tokens(seq, seq->n_tokens + steps[i].n_tokens)) {
                 return pkvi_fail(PKV_E_NOMEM, "pkv_cache_advance: step %" PRIu64 ": out of memory",
                                  i);
             }
@@ -73,8 +73,8 @@ static pkv_status check_steps(pkv_cache *c, const pkv_step *steps, uint64_t n, u
                              i);
         }
         seq->mark = c->marks;
-        if (seq->tokens.at) {
-            pkvi_fetch_far(seq->tokens.at + seq->tokens.n);
+        if (seq->tokens) {
+            pkvi_fetch_far(seq->tokens + seq->n_tokens);
         }
     }
     return PKV_OK;
@@ -92,7 +92,7 @@ static pkv_status advance(const pkv_step *step, uint64_t lookahead, pkv_allocate
         PKVI_RETURN_IF(pkvi_append("pkv_cache_advance", seq, step->tokens, step->n_tokens));
     }
     pkv_allocate_params_init(&p);
-    p.new_tokens = seq->tokens.n - seq->computed;
+    p.new_tokens = seq->n_tokens - seq->computed;
     p.lookahead = lookahead;
     return pkvi_allocate(seq, &p, out);
 }

@@ -264,7 +264,7 @@ pkv_status pkv_cache_evict(pkv_cache *cache, const pkv_block *blocks, uint64_t n
     for (uint64_t i = 0; i < n; i++) {
         PKVI_RETURN_IF(pkv_pool_evict(cache->pool, blocks[i]));
     }
-    for (pkv_seq *seq = cache->first; seq; seq = seq->next) {
+    for (pkv_seq *seq = cache->first; seq; seq = seq->body->next) {
         pkvi_end_quiet(seq); /* the next step keys the end of a prompt anew */
     }
     return PKV_OK;

@@ -15,7 +15,6 @@
 PKVI_DEFINE_LIST(pkvi_block_list, pkv_block)
 PKVI_DEFINE_LIST(pkvi_copy_list, pkv_block_copy)
 PKVI_DEFINE_LIST(pkvi_byte_list, uint8_t)
-PKVI_DEFINE_LIST(pkvi_token_list, int32_t)
 PKVI_DEFINE_LIST(pkvi_key_list, pkv_key)
 PKVI_DEFINE_LIST(pkvi_size_list, size_t)
 PKVI_DEFINE_LIST(pkvi_offer_list, pkv_state_offer)
@@ -80,6 +79,8 @@ struct pkv_cache {
     pkvi_offer_list last_offers; /* of a request that has finished */
 
     pkv_seq *first; /* open sequences */
+    pkv_seq *seats; /* room for more, by `next`; n_seats: taken or not */
+    uint64_t n_seats;
     pkv_cache_stats stats;
     uint64_t evicted_told; /* of the pool's count */
     uint64_t steps;        /* begun */
@@ -89,18 +90,10 @@ struct pkv_cache {
 #endif
 };
 
-struct pkv_seq {
-    /* all that a quiet step needs, in one line of the processor's cache; quiet.c */
-    pkv_cache *cache;
-    pkvi_token_list tokens; /* n is the number of tokens even if they are not known */
-    uint64_t computed;
-    uint32_t first;  /* position that the last step computes first: rows begin there */
-    uint32_t due_at; /* computed tokens at which a unit is whole and must be keyed; or: */
-#define PKVI_NEVER_DUE UINT32_MAX
-    uint32_t quiet_until, quiet_slots;
-    uint64_t mark; /* of the last batch that named it */
-
+/* All of a sequence that a quiet step has nothing to do with. */
+typedef struct pkvi_seq_body {
     pkv_seq *next, *prev;
+    size_t token_capacity;
     uint64_t shown; /* tokens computed by the last step that was not quiet */
     bool has_tokens;
     bool ready_keys;    /* keys come from the caller */
@@ -111,7 +104,7 @@ struct pkv_seq {
     pkvi_table *tables; /* [n_groups] */
     pkv_extras *extras; /* with all that it points to, or NULL */
     const char *session;
-    pkvi_arena arena; /* extras, session, tables */
+    pkvi_arena arena; /* extras, session */
     uint64_t n_prompt;
     uint64_t shared_prefix, n_preemptions, lora_id;
     uint64_t in_flight; /* tokens of earlier steps that still ran, as the last allocate said */
@@ -120,6 +113,20 @@ struct pkv_seq {
     bool has_lora_id, skip_lookup, report_reused, live, waiting;
     bool is_due; /* in the cache's list */
     bool forked; /* another sequence holds, or held, what this one computed */
+} pkvi_seq_body;
+
+/* All that a quiet step needs, one line of the processor's cache; quiet.c. */
+struct pkv_seq {
+    pkv_cache *cache;
+    int32_t *tokens;   /* [n_tokens] or NULL: not known */
+    uint64_t n_tokens; /* also if they are not known */
+    uint64_t computed;
+    uint32_t first;  /* position that the last step computes first: rows begin there */
+    uint32_t due_at; /* computed tokens at which a unit is whole and must be keyed; or: */
+#define PKVI_NEVER_DUE UINT32_MAX
+    uint32_t quiet_until, quiet_slots;
+    uint64_t mark; /* of the last batch that named it */
+    pkvi_seq_body *body;
 };
 
 /* Debug builds: the calling thread is the cache's. */
@@ -201,6 +208,12 @@ bool pkvi_reserve_content(pkv_seq *seq, uint64_t n_tokens);
 pkvi_content pkvi_content_of(const pkv_seq *seq);
 /* By tokens: makes places for the whole units of the first so many tokens; false: no memory. */
 bool pkvi_place_content(pkv_seq *seq, uint64_t tokens);
+
+/* ---- seat.c ---- */
+/* An empty sequence with its tables, all zeros; NULL: no memory. */
+pkv_seq *pkvi_seat_take(pkv_cache *cache);
+/* The sequence, which names nothing any more, is forgotten. */
+void pkvi_seat_leave(pkv_seq *seq);
 
 /* ---- seq.c ---- */
 /* Room for so many tokens, what names them, and lookups of so long a prefix; false: no memory. */

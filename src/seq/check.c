@@ -15,10 +15,10 @@ static uint32_t *count_references(const pkv_cache *c)
     for (uint64_t b = 0; b < c->info.n_blocks; b++) {
         refs[b] = 0;
     }
-    for (const pkv_seq *seq = c->first; seq; seq = seq->next) {
+    for (const pkv_seq *seq = c->first; seq; seq = seq->body->next) {
         for (uint32_t g = 0; g < c->info.n_groups; g++) {
-            for (size_t i = 0; i < seq->tables[g].n; i++) {
-                refs[seq->tables[g].ids[i]]++;
+            for (size_t i = 0; i < seq->body->tables[g].n; i++) {
+                refs[seq->body->tables[g].ids[i]]++;
             }
         }
     }
@@ -39,8 +39,8 @@ pkv_status pkv_cache_check(const pkv_cache *cache)
         return st;
     }
     uint64_t n_cursors = 0;
-    for (const pkv_seq *seq = cache->first; cache->by_tokens && seq; seq = seq->next) {
-        n_cursors += seq->cursor.run != 0;
+    for (const pkv_seq *seq = cache->first; cache->by_tokens && seq; seq = seq->body->next) {
+        n_cursors += seq->body->cursor.run != 0;
     }
     if (cache->by_tokens && pkvi_runs_n_cursors(cache->pool->runs) != n_cursors) {
         return pkvi_fail(PKV_E_CORRUPT, "pkv_cache_check: places are held by nobody");

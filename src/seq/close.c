@@ -32,26 +32,26 @@ static void forget_due(pkv_seq *seq)
 {
     pkvi_seq_list *due = &seq->cache->due;
     size_t kept = 0;
-    for (size_t i = 0; seq->is_due && i < due->n; i++) {
+    for (size_t i = 0; seq->body->is_due && i < due->n; i++) {
         due->at[kept] = due->at[i];
         kept += due->at[i] != seq;
     }
-    due->n = seq->is_due ? kept : due->n;
-    seq->is_due = false;
+    due->n = seq->body->is_due ? kept : due->n;
+    seq->body->is_due = false;
 }
 
 void pkvi_release_tables(pkv_seq *seq)
 {
     pkv_cache *c = seq->cache;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        pkvi_table *t = &seq->tables[g];
+        pkvi_table *t = &seq->body->tables[g];
         reverse_table(t);
         pkvi_pool_release(c->pool, t->ids, t->n); /* null blocks are passed over */
         forget_table(t);
     }
     pkvi_drop_offers(seq);
     forget_due(seq);
-    seq->live = seq->forked = false;
+    seq->body->live = seq->body->forked = false;
     pkvi_end_quiet(seq);
 }
 
@@ -63,27 +63,27 @@ void pkvi_seq_free(pkv_seq *seq)
     }
     c->n_open--;
     forget_due(seq);
-    if (seq->prev) {
-        seq->prev->next = seq->next;
+    if (seq->body->prev) {
+        seq->body->prev->body->next = seq->body->next;
     } else {
-        c->first = seq->next;
+        c->first = seq->body->next;
     }
-    if (seq->next) {
-        seq->next->prev = seq->prev;
+    if (seq->body->next) {
+        seq->body->next->body->prev = seq->body->prev;
     }
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        pkvi_table *t = &seq->tables[g];
+        pkvi_table *t = &seq->body->tables[g];
         pkvi_array_free(&c->alloc, t->ids, t->capacity, sizeof *t->ids);
         pkvi_array_free(&c->alloc, t->fresh, t->fresh_capacity, sizeof *t->fresh);
     }
     if (c->by_tokens) {
-        pkvi_runs_leave(c->pool->runs, &seq->cursor);
+        pkvi_runs_leave(c->pool->runs, &seq->body->cursor);
     }
-    pkvi_tag_list_free(&c->alloc, &seq->tags);
-    pkvi_token_list_free(&c->alloc, &seq->tokens);
-    pkvi_key_list_free(&c->alloc, &seq->keys);
-    pkvi_arena arena = seq->arena; /* the sequence lies in it */
-    pkvi_arena_free(&arena);
+    pkvi_tag_list_free(&c->alloc, &seq->body->tags);
+    pkvi_array_free(&c->alloc, seq->tokens, seq->body->token_capacity, sizeof *seq->tokens);
+    pkvi_key_list_free(&c->alloc, &seq->body->keys);
+    pkvi_arena_free(&seq->body->arena);
+    pkvi_seat_leave(seq);
 }
 
 /* The tables of all groups one after the other, all in reverse. */
@@ -92,14 +92,14 @@ static pkv_status defer_tables(pkv_seq *seq)
     pkv_cache *c = seq->cache;
     size_t total = c->deferred.n + 1; /* never nothing: the list then has an address */
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        total += seq->tables[g].n;
+        total += seq->body->tables[g].n;
     }
     if (!pkvi_block_list_reserve(&c->alloc, &c->deferred, total) ||
         !pkvi_size_list_reserve(&c->alloc, &c->deferred_ends, c->deferred_ends.n + 1)) {
         return pkvi_fail(PKV_E_NOMEM, "pkv_seq_close: out of memory");
     }
     for (uint32_t g = c->info.n_groups; g > 0; g--) {
-        pkvi_table *t = &seq->tables[g - 1];
+        pkvi_table *t = &seq->body->tables[g - 1];
         reverse_table(t);
         if (t->n > 0) {
             memcpy(c->deferred.at + c->deferred.n, t->ids, t->n * sizeof *t->ids);
@@ -128,7 +128,7 @@ pkv_status pkv_seq_close(pkv_seq *seq, bool defer)
     }
     pkvi_cache_check_thread(seq->cache);
     pkvi_key_due(seq->cache);
-    if (defer && seq->live) {
+    if (defer && seq->body->live) {
         PKVI_RETURN_IF(defer_tables(seq));
     } else {
         pkvi_release_tables(seq);

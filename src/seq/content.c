@@ -14,7 +14,7 @@
 
 uint64_t pkvi_known_units(const pkv_seq *seq)
 {
-    return seq->cache->by_tokens ? seq->tokens.n / seq->cache->info.unit : seq->keys.n;
+    return seq->cache->by_tokens ? seq->n_tokens / seq->cache->info.unit : seq->body->keys.n;
 }
 
 bool pkvi_reserve_content(pkv_seq *seq, uint64_t n_tokens)
@@ -25,9 +25,9 @@ bool pkvi_reserve_content(pkv_seq *seq, uint64_t n_tokens)
         return true;
     }
     if (!c->by_tokens) {
-        return pkvi_key_list_reserve(&c->alloc, &seq->keys, units);
+        return pkvi_key_list_reserve(&c->alloc, &seq->body->keys, units);
     }
-    return !seq->extras || pkvi_tag_list_reserve(&c->alloc, &seq->tags, units);
+    return !seq->body->extras || pkvi_tag_list_reserve(&c->alloc, &seq->body->tags, units);
 }
 
 /* ---- keys ---- */
@@ -36,18 +36,19 @@ bool pkvi_reserve_content(pkv_seq *seq, uint64_t n_tokens)
 static pkv_status add_keys(const char *function, pkv_seq *seq, uint64_t n)
 {
     const pkv_cache *c = seq->cache;
-    if (n <= seq->keys.n) {
+    if (n <= seq->body->keys.n) {
         return PKV_OK;
     }
-    const pkv_key *parent = seq->keys.n > 0 ? &seq->keys.at[seq->keys.n - 1] : NULL;
-    const pkv_status st =
-        pkvi_key_chain(c->hasher, seq->extras, seq->tokens.at, seq->tokens.n, c->info.unit,
-                       c->hash_lookahead, seq->keys.n, n, parent, seq->keys.at + seq->keys.n, true);
+    const pkv_key *parent =
+        seq->body->keys.n > 0 ? &seq->body->keys.at[seq->body->keys.n - 1] : NULL;
+    const pkv_status st = pkvi_key_chain(c->hasher, seq->body->extras, seq->tokens, seq->n_tokens,
+                                         c->info.unit, c->hash_lookahead, seq->body->keys.n, n,
+                                         parent, seq->body->keys.at + seq->body->keys.n, true);
     if (st != PKV_OK) {
         pkvi_error_rename(function);
         return st;
     }
-    seq->keys.n = (size_t)n;
+    seq->body->keys.n = (size_t)n;
     return PKV_OK;
 }
 
@@ -61,13 +62,13 @@ pkv_status pkv_seq_keys(pkv_seq *seq, const pkv_key **keys_out, uint64_t *n_out)
     pkvi_key_due(seq->cache);
     if (c->by_tokens) {
         const uint64_t n = pkvi_known_units(seq);
-        if (!pkvi_key_list_reserve(&c->alloc, &seq->keys, (size_t)n + 1)) {
+        if (!pkvi_key_list_reserve(&c->alloc, &seq->body->keys, (size_t)n + 1)) {
             return pkvi_fail(PKV_E_NOMEM, "pkv_seq_keys: out of memory");
         }
         PKVI_RETURN_IF(add_keys("pkv_seq_keys", seq, n));
     }
-    *keys_out = seq->keys.at;
-    *n_out = seq->keys.n;
+    *keys_out = seq->body->keys.at;
+    *n_out = seq->body->keys.n;
     return PKV_OK;
 }
 
@@ -86,7 +87,7 @@ static bool has_media_in(const pkv_extras *extras, uint64_t start, uint64_t end)
 
 static bool needs_tag(const pkv_seq *seq, uint64_t unit)
 {
-    const pkv_extras *extras = seq->extras;
+    const pkv_extras *extras = seq->body->extras;
     const uint64_t size = seq->cache->info.unit;
     return (unit == 0 && (extras->lora_name || extras->salt)) || extras->has_embeds ||
            has_media_in(extras, unit * size, (unit + 1) * size);
@@ -96,21 +97,21 @@ static pkv_status add_tags(const char *function, pkv_seq *seq, uint64_t n)
 {
     static const pkv_key no_parent;
     const pkv_cache *c = seq->cache;
-    for (; seq->n_tagged < n; seq->n_tagged++) {
-        const uint64_t unit = seq->n_tagged;
-        pkvi_tag *tag = &seq->tags.at[seq->tags.n];
+    for (; seq->body->n_tagged < n; seq->body->n_tagged++) {
+        const uint64_t unit = seq->body->n_tagged;
+        pkvi_tag *tag = &seq->body->tags.at[seq->body->tags.n];
         if (!needs_tag(seq, unit)) {
             continue;
         }
         tag->unit = unit;
         const pkv_status st =
-            pkvi_key_chain(c->hasher, seq->extras, seq->tokens.at, seq->tokens.n, c->info.unit, 0,
-                           unit, unit + 1, &no_parent, &tag->key, true);
+            pkvi_key_chain(c->hasher, seq->body->extras, seq->tokens, seq->n_tokens, c->info.unit,
+                           0, unit, unit + 1, &no_parent, &tag->key, true);
         if (st != PKV_OK) {
             pkvi_error_rename(function);
             return st;
         }
-        seq->tags.n++;
+        seq->body->tags.n++;
     }
     return PKV_OK;
 }
@@ -118,27 +119,28 @@ static pkv_status add_tags(const char *function, pkv_seq *seq, uint64_t n)
 pkv_status pkvi_extend_content(const char *function, pkv_seq *seq)
 {
     const pkv_cache *c = seq->cache;
-    if (!c->info.caching || seq->ready_keys) {
+    if (!c->info.caching || seq->body->ready_keys) {
         return PKV_OK;
     }
     if (!c->by_tokens) {
         return add_keys(function, seq,
-                        pkv_key_count(seq->tokens.n, c->info.unit, c->hash_lookahead));
+                        pkv_key_count(seq->n_tokens, c->info.unit, c->hash_lookahead));
     }
-    return seq->extras ? add_tags(function, seq, pkvi_known_units(seq)) : PKV_OK;
+    return seq->body->extras ? add_tags(function, seq, pkvi_known_units(seq)) : PKV_OK;
 }
 
 /* ---- places ---- */
 
 pkvi_content pkvi_content_of(const pkv_seq *seq)
 {
-    return (pkvi_content){.tokens = seq->tokens.at, .tags = seq->tags.at, .n_tags = seq->tags.n};
+    return (pkvi_content){
+        .tokens = seq->tokens, .tags = seq->body->tags.at, .n_tags = seq->body->tags.n};
 }
 
 bool pkvi_place_content(pkv_seq *seq, uint64_t tokens)
 {
     const pkv_cache *c = seq->cache;
     const pkvi_content content = pkvi_content_of(seq);
-    return !c->by_tokens || pkvi_runs_lead(c->pool->runs, &seq->cursor, &content,
-                                           pkvi_min(tokens, seq->tokens.n) / c->info.unit);
+    return !c->by_tokens || pkvi_runs_lead(c->pool->runs, &seq->body->cursor, &content,
+                                           pkvi_min(tokens, seq->n_tokens) / c->info.unit);
 }

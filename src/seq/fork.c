@@ -14,8 +14,8 @@
 static bool copy_table(pkv_seq *child, const pkv_seq *parent, uint32_t g)
 {
     const pkv_cache *c = parent->cache;
-    const pkvi_table *from = &parent->tables[g];
-    pkvi_table *to = &child->tables[g];
+    const pkvi_table *from = &parent->body->tables[g];
+    pkvi_table *to = &child->body->tables[g];
     const uint64_t span = c->managers[g].span;
     const size_t n = (size_t)pkvi_min(pkvi_ceil_div(parent->computed, span), from->n);
     void *ids = pkvi_array_grown(&c->alloc, to->ids, &to->capacity, n + 1, sizeof *to->ids);
@@ -36,21 +36,21 @@ static pkv_status open_child(pkv_seq *parent, pkv_seq **out)
 {
     const pkv_cache *c = parent->cache;
     const bool keys =
-        c->info.caching && !c->by_tokens && (parent->keys.n > 0 || parent->ready_keys);
+        c->info.caching && !c->by_tokens && (parent->body->keys.n > 0 || parent->body->ready_keys);
     pkv_seq_params p;
     pkv_seq_params_init(&p);
-    p.skip_lookup = parent->skip_lookup;
-    p.report_reused = parent->report_reused;
-    p.has_lora_id = parent->has_lora_id;
-    p.lora_id = parent->lora_id;
-    p.tokens = parent->has_tokens ? parent->tokens.at : NULL;
-    p.n_tokens = parent->tokens.n;
-    p.keys = keys ? parent->keys.at : NULL; /* they need not be computed again */
-    p.n_keys = parent->keys.n;
-    p.extras = parent->extras;
-    p.session = parent->session;
+    p.skip_lookup = parent->body->skip_lookup;
+    p.report_reused = parent->body->report_reused;
+    p.has_lora_id = parent->body->has_lora_id;
+    p.lora_id = parent->body->lora_id;
+    p.tokens = parent->body->has_tokens ? parent->tokens : NULL;
+    p.n_tokens = parent->n_tokens;
+    p.keys = keys ? parent->body->keys.at : NULL; /* they need not be computed again */
+    p.n_keys = parent->body->keys.n;
+    p.extras = parent->body->extras;
+    p.session = parent->body->session;
     if (keys &&
-        parent->keys.n != pkv_key_count(parent->tokens.n, c->info.unit, c->hash_lookahead)) {
+        parent->body->keys.n != pkv_key_count(parent->n_tokens, c->info.unit, c->hash_lookahead)) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_fork: the keys of the last tokens are missing");
     }
     return pkv_seq_open(parent->cache, &p, out);
@@ -66,14 +66,14 @@ pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out)
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_fork: seq or out is NULL");
     }
     pkvi_key_due(seq->cache);
-    if (!seq->live) {
+    if (!seq->body->live) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_fork: the sequence is not allocated");
     }
-    if (seq->computed > seq->tokens.n) {
+    if (seq->computed > seq->n_tokens) {
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_seq_fork: %" PRIu64 " tokens are computed of %zu: drafts that "
                          "nobody has verified",
-                         seq->computed, seq->tokens.n);
+                         seq->computed, seq->n_tokens);
     }
     for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
         const pkvi_manager *m = &seq->cache->managers[g];
@@ -99,20 +99,20 @@ pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out)
         }
     }
     for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
-        pkvi_pool_share(seq->cache->pool, child->tables[g].ids, child->tables[g].n);
+        pkvi_pool_share(seq->cache->pool, child->body->tables[g].ids, child->body->tables[g].n);
     }
     if (seq->cache->by_tokens) {
-        pkvi_runs_join(seq->cache->pool->runs, &seq->cursor, &child->cursor);
+        pkvi_runs_join(seq->cache->pool->runs, &seq->body->cursor, &child->body->cursor);
     }
-    child->ready_keys = seq->ready_keys;
-    child->n_prompt = seq->n_prompt;
+    child->body->ready_keys = seq->body->ready_keys;
+    child->body->n_prompt = seq->body->n_prompt;
     child->computed = seq->computed;
     child->first = (uint32_t)seq->computed; /* at most max_model_len */
-    child->last_step = PKVI_NEVER_SHOWN;
-    child->shared_prefix = seq->shared_prefix;
-    child->live = child->forked = seq->forked = true;
+    child->body->last_step = PKVI_NEVER_SHOWN;
+    child->body->shared_prefix = seq->body->shared_prefix;
+    child->body->live = child->body->forked = seq->body->forked = true;
     pkvi_end_quiet(seq);
-    child->waiting = false;
+    child->body->waiting = false;
     *out = child;
     return PKV_OK;
 }

@@ -14,21 +14,21 @@ enum { MAX_BOUNDARIES = 4 };
 
 pkv_chain pkvi_chain_of(const pkv_seq *seq)
 {
-    return (pkv_chain){.tokens = seq->has_tokens ? seq->tokens.at : NULL,
-                       .keys = seq->keys.at,
-                       .n_tokens = seq->tokens.n,
-                       .n_keys = seq->keys.n,
-                       .extras = seq->extras,
-                       .session = seq->session,
-                       .lora_id = seq->lora_id,
-                       .has_lora_id = seq->has_lora_id};
+    return (pkv_chain){.tokens = seq->body->has_tokens ? seq->tokens : NULL,
+                       .keys = seq->body->keys.at,
+                       .n_tokens = seq->n_tokens,
+                       .n_keys = seq->body->keys.n,
+                       .extras = seq->body->extras,
+                       .session = seq->body->session,
+                       .lora_id = seq->body->lora_id,
+                       .has_lora_id = seq->body->has_lora_id};
 }
 
 /* Positions at which a later request that replays this prompt can resume: one token is always left
  * to compute; where a drafter gives up a block, one lower, for the same and for a longer prompt. */
 static uint32_t replay_boundaries(const pkv_seq *seq, uint64_t out[MAX_BOUNDARIES])
 {
-    const uint64_t block = seq->cache->info.scheduler_block_size, n = seq->n_prompt;
+    const uint64_t block = seq->cache->info.scheduler_block_size, n = seq->body->n_prompt;
     if (!seq->cache->any_drop) {
         out[0] = n - 1;
         return 1;
@@ -60,7 +60,7 @@ static pkv_status key_whole(pkv_seq *seq, uint32_t g, uint64_t tokens)
 {
     pkv_cache *c = seq->cache;
     const pkvi_manager *m = &c->managers[g];
-    pkvi_table *t = &seq->tables[g];
+    pkvi_table *t = &seq->body->tables[g];
     uint64_t boundaries[MAX_BOUNDARIES];
     const uint64_t keyed = t->tracked ? t->n_keyed : 0;
     const uint64_t whole = pkvi_min(tokens, pkvi_known_units(seq) * c->info.unit) / m->span;
@@ -68,16 +68,16 @@ static pkv_status key_whole(pkv_seq *seq, uint32_t g, uint64_t tokens)
         return PKV_OK;
     }
     if (c->by_tokens) {
-        PKVI_RETURN_IF(pkvi_pool_name(c->pool, &seq->cursor, t->ids, keyed, whole));
+        PKVI_RETURN_IF(pkvi_pool_name(c->pool, &seq->body->cursor, t->ids, keyed, whole));
         t->n_keyed = whole;
         t->tracked = true;
         return PKV_OK;
     }
     uint32_t n = replay_boundaries(seq, boundaries);
-    if (seq->shared_prefix != 0) {
-        boundaries[n++] = seq->shared_prefix;
-        if (m->drop && seq->shared_prefix >= m->span) {
-            boundaries[n++] = seq->shared_prefix - m->span;
+    if (seq->body->shared_prefix != 0) {
+        boundaries[n++] = seq->body->shared_prefix;
+        if (m->drop && seq->body->shared_prefix >= m->span) {
+            boundaries[n++] = seq->body->shared_prefix - m->span;
         }
     }
     const pkvi_mask_in in = {keyed, whole, c->info.hit_alignment, c->retention, boundaries, n};
@@ -95,9 +95,9 @@ static pkv_status key_prompt_tail(pkv_seq *seq, uint32_t g, uint64_t tokens)
 {
     pkv_cache *c = seq->cache;
     const pkvi_manager *m = &c->managers[g];
-    const pkvi_table *t = &seq->tables[g];
-    const uint64_t limit = m->drop ? seq->n_prompt : seq->n_prompt - 1;
-    const uint64_t boundary = pkvi_min(limit / c->info.unit, seq->keys.n) * c->info.unit;
+    const pkvi_table *t = &seq->body->tables[g];
+    const uint64_t limit = m->drop ? seq->body->n_prompt : seq->body->n_prompt - 1;
+    const uint64_t boundary = pkvi_min(limit / c->info.unit, seq->body->keys.n) * c->info.unit;
     if (!m->rules->full || m->span == c->info.unit || boundary == 0 || boundary > tokens ||
         boundary % m->span == 0 || boundary / m->span >= t->n) {
         return PKV_OK;
@@ -109,7 +109,7 @@ static pkv_status key_prompt_tail(pkv_seq *seq, uint32_t g, uint64_t tokens)
 static pkv_status key_group(pkv_seq *seq, uint32_t g, uint64_t tokens, uint64_t computed_before)
 {
     const pkvi_manager *m = &seq->cache->managers[g];
-    const pkvi_table *t = &seq->tables[g];
+    const pkvi_table *t = &seq->body->tables[g];
     const uint64_t keyed_before = t->tracked ? t->n_keyed : 0;
     PKVI_RETURN_IF(key_whole(seq, g, tokens));
     return m->rules->state ? pkvi_key_states(seq, g, tokens, keyed_before, computed_before)

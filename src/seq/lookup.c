@@ -16,7 +16,7 @@ void pkvi_fetch_for_lookup(const pkv_seq *seq)
     enum { FIRST_TOKENS = 512 }; /* bytes; the processor reads on by itself */
     pkvi_fetch(seq, sizeof *seq);
     const pkv_cache *c = seq->cache;
-    pkvi_fetch(seq->tokens.at, FIRST_TOKENS);
+    pkvi_fetch(seq->tokens, FIRST_TOKENS);
     pkvi_fetch(c, offsetof(pkv_cache, zero));
     pkvi_fetch(c->pool, sizeof *c->pool);
     pkvi_fetch(c->managers, sizeof *c->managers);
@@ -36,7 +36,7 @@ static pkvi_match match_of(const pkv_seq *seq, const pkvi_lookup_group *lookup, 
     }
     return (pkvi_match){.pool = c->pool,
                         .content = pkvi_content_of(seq),
-                        .keys = seq->keys.at,
+                        .keys = seq->body->keys.at,
                         .n_keys = pkvi_known_units(seq),
                         .unit = c->info.unit,
                         .block_size = c->managers[lookup->groups[0]].span,
@@ -145,16 +145,17 @@ static bool begin_lookup(pkv_seq *seq, pkv_hit *out)
     }
     c->last.seq = NULL;
     *out = (pkv_hit){0, 0};
-    return c->info.caching && !seq->skip_lookup;
+    return c->info.caching && !seq->body->skip_lookup;
 }
 
 /* One token must be left to compute; and keys that look ahead end before the last tokens. */
 static uint64_t most_tokens(const pkv_seq *seq)
 {
     const pkv_cache *c = seq->cache;
-    const uint64_t most = seq->tokens.n - 1;
-    return c->hash_lookahead > 1 || seq->ready_keys ? pkvi_min(most, seq->keys.n * c->info.unit)
-                                                    : most;
+    const uint64_t most = seq->n_tokens - 1;
+    return c->hash_lookahead > 1 || seq->body->ready_keys
+               ? pkvi_min(most, seq->body->keys.n * c->info.unit)
+               : most;
 }
 
 /* Whether the last lookup was that of the sequence, and would be the same now: a scheduler looks up
@@ -163,7 +164,7 @@ static bool is_known(const pkv_seq *seq)
 {
     const pkv_cache *c = seq->cache;
     return c->last.seq == seq && c->last.version == c->pool->version &&
-           c->last.n_tokens == seq->tokens.n && c->last.n_units == pkvi_known_units(seq);
+           c->last.n_tokens == seq->n_tokens && c->last.n_units == pkvi_known_units(seq);
 }
 
 static void remember(pkv_seq *seq, const pkv_hit *found)
@@ -171,7 +172,7 @@ static void remember(pkv_seq *seq, const pkv_hit *found)
     pkv_cache *c = seq->cache;
     c->last.seq = seq;
     c->last.version = c->pool->version;
-    c->last.n_tokens = seq->tokens.n;
+    c->last.n_tokens = seq->n_tokens;
     c->last.n_units = pkvi_known_units(seq);
     c->last.found = *found;
 }
@@ -233,9 +234,10 @@ bool pkvi_find_connector_hit(pkv_seq *seq, pkv_hit *out)
 
 pkv_status pkv_seq_lookup_for_connector(pkv_seq *seq, pkv_hit *out, bool *diverged_out)
 {
-    if (!seq || !out || !diverged_out || seq->live) {
+    if (!seq || !out || !diverged_out || seq->body->live) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_lookup_for_connector: %s",
-                         seq && seq->live ? "the sequence is allocated" : "an argument is NULL");
+                         seq && seq->body->live ? "the sequence is allocated"
+                                                : "an argument is NULL");
     }
     pkvi_fetch_for_lookup(seq);
     pkvi_cache_check_thread(seq->cache);

@@ -38,7 +38,7 @@ static bool holds_gap(const pkv_seq *seq, const pkvi_manager *m, const pkvi_tabl
     if (!m->rules->passed) {
         return false;
     }
-    m->rules->passed(m, seq->first, seq->n_prompt, &from, &to);
+    m->rules->passed(m, seq->first, seq->body->n_prompt, &from, &to);
     to = pkvi_min(to, t->n);
     return to > from && t->ids[to - 1] != PKV_BLOCK_NULL;
 }
@@ -47,17 +47,18 @@ static bool holds_gap(const pkv_seq *seq, const pkvi_manager *m, const pkvi_tabl
 static uint64_t quiet_in_window(const pkv_seq *seq, const pkvi_manager *m, const pkvi_table *t,
                                 uint64_t limit)
 {
-    const uint64_t passed = blocks_passed(m, seq->first, seq->n_prompt);
+    const uint64_t passed = blocks_passed(m, seq->first, seq->body->n_prompt);
     uint64_t low = seq->computed, high = limit; /* a step begins at what is computed before it */
-    if (limit <= low || holds_gap(seq, m, t) || blocks_passed(m, low, seq->n_prompt) != passed) {
+    if (limit <= low || holds_gap(seq, m, t) ||
+        blocks_passed(m, low, seq->body->n_prompt) != passed) {
         return 0;
     }
-    if (blocks_passed(m, high - 1, seq->n_prompt) == passed) {
+    if (blocks_passed(m, high - 1, seq->body->n_prompt) == passed) {
         return high;
     }
     while (high - low > 1) { /* low passes nothing; high does, or is beyond the limit */
         const uint64_t middle = low + (high - low) / 2;
-        *(blocks_passed(m, middle, seq->n_prompt) == passed ? &low : &high) = middle;
+        *(blocks_passed(m, middle, seq->body->n_prompt) == passed ? &low : &high) = middle;
     }
     return low + 1;
 }
@@ -84,7 +85,7 @@ static uint64_t quiet_in_units(pkv_seq *seq)
     const pkv_cache *c = seq->cache;
     const uint64_t unit = c->info.unit, whole = before_next_unit(seq->computed, unit, 0);
     seq->due_at = PKVI_NEVER_DUE;
-    if (c->defers && !seq->ready_keys) {
+    if (c->defers && !seq->body->ready_keys) {
         seq->due_at = (uint32_t)pkvi_min(whole + 1, PKVI_NEVER_DUE);
         return whole + unit;
     }
@@ -96,7 +97,8 @@ void pkvi_note_quiet(pkv_seq *seq)
 {
     const pkv_cache *c = seq->cache;
     uint64_t limit = pkvi_min(c->info.max_model_len, PKV_SPEC_LIMIT), slots = PKV_SPEC_LIMIT;
-    if (seq->waiting || seq->forked || seq->in_flight > 0 || seq->computed > seq->tokens.n) {
+    if (seq->body->waiting || seq->body->forked || seq->body->in_flight > 0 ||
+        seq->computed > seq->n_tokens) {
         return;
     }
     seq->due_at = PKVI_NEVER_DUE;
@@ -105,7 +107,7 @@ void pkvi_note_quiet(pkv_seq *seq)
     }
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         const pkvi_manager *m = &c->managers[g];
-        const pkvi_table *t = &seq->tables[g];
+        const pkvi_table *t = &seq->body->tables[g];
         if (m->rules->one_block || m->rules->encoder) {
             continue;
         }
@@ -117,9 +119,12 @@ void pkvi_note_quiet(pkv_seq *seq)
         slots = pkvi_min(slots, room > m->spare ? room - m->spare : 0);
         limit = quiet_in_window(seq, m, t, limit);
     }
+    if (seq->tokens) {
+        limit = pkvi_min(limit, seq->body->token_capacity);
+    }
     seq->quiet_until = (uint32_t)limit;
     seq->quiet_slots = (uint32_t)slots;
-    seq->shown = seq->computed;
+    seq->body->shown = seq->computed;
 }
 
 bool pkvi_is_quiet(const pkv_step *step, uint64_t lookahead)
@@ -128,26 +133,25 @@ bool pkvi_is_quiet(const pkv_step *step, uint64_t lookahead)
     if (step->n_tokens > seq->quiet_until || lookahead > seq->quiet_slots) {
         return false;
     }
-    const uint64_t n = seq->tokens.n + step->n_tokens;
+    const uint64_t n = seq->n_tokens + step->n_tokens;
     return n <= seq->quiet_until && n > seq->computed && n + lookahead <= seq->quiet_slots &&
-           step->computed == PKV_STEP_KEEP &&
-           (!seq->tokens.at || (n <= seq->tokens.capacity && step->tokens));
+           step->computed == PKV_STEP_KEEP && (!seq->tokens || step->tokens);
 }
 
 void pkvi_advance_quietly(const pkv_step *step)
 {
     pkv_seq *seq = step->seq;
-    if (seq->tokens.at) {
+    if (seq->tokens) {
         for (uint64_t i = 0; i < step->n_tokens; i++) {
-            seq->tokens.at[seq->tokens.n + i] = step->tokens[i];
+            seq->tokens[seq->n_tokens + i] = step->tokens[i];
         }
     }
-    seq->tokens.n += (size_t)step->n_tokens;
+    seq->n_tokens += (size_t)step->n_tokens;
     seq->first = (uint32_t)seq->computed; /* at most quiet_until */
-    seq->computed = seq->tokens.n;
+    seq->computed = seq->n_tokens;
     if (seq->computed >= seq->due_at) {
         seq->due_at = PKVI_NEVER_DUE;
-        seq->is_due = true;
+        seq->body->is_due = true;
         seq->cache->due.at[seq->cache->due.n++] = seq; /* open made room */
     }
 }
@@ -155,7 +159,7 @@ void pkvi_advance_quietly(const pkv_step *step)
 /* False: no memory, and nothing was keyed. */
 static bool key_due(pkv_seq *seq)
 {
-    return pkvi_reserve_content(seq, seq->tokens.n) &&
+    return pkvi_reserve_content(seq, seq->n_tokens) &&
            pkvi_extend_content("pkv_cache_advance", seq) == PKV_OK &&
            pkvi_place_content(seq, seq->computed) &&
            pkvi_reserve_secondary(seq->cache->pool, seq->cache->n_inside) &&
@@ -167,7 +171,7 @@ void pkvi_key_due(const pkv_cache *cache)
     pkv_cache *c = (pkv_cache *)(uintptr_t)cache; /* no cache is made const */
     size_t done = 0;
     while (done < c->due.n && key_due(c->due.at[done])) {
-        c->due.at[done++]->is_due = false;
+        c->due.at[done++]->body->is_due = false;
     }
     if (done > 0) {
         memmove(c->due.at, c->due.at + done, (c->due.n - done) * sizeof(pkv_seq *));

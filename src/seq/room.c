@@ -17,9 +17,9 @@ uint64_t pkvi_slots_of(const pkv_seq *seq, uint32_t g, uint64_t tokens, uint64_t
  * PKVI_NO_TAIL. Only a fork shares a block that is not full. */
 static size_t shared_tail(const pkv_seq *seq, uint32_t g)
 {
-    const pkvi_table *t = &seq->tables[g];
+    const pkvi_table *t = &seq->body->tables[g];
     const uint64_t span = seq->cache->managers[g].span, at = seq->computed / span;
-    if (!seq->forked || seq->computed % span == 0 || at >= t->n) {
+    if (!seq->body->forked || seq->computed % span == 0 || at >= t->n) {
         return PKVI_NO_TAIL;
     }
     return pkvi_may_write(seq, t->ids[at]) ? PKVI_NO_TAIL : (size_t)at;
@@ -28,7 +28,7 @@ static size_t shared_tail(const pkv_seq *seq, uint32_t g)
 static bool reserve_group(pkv_seq *seq, uint32_t g, uint64_t tokens, bool hit_inside)
 {
     pkv_cache *c = seq->cache;
-    pkvi_table *t = &seq->tables[g];
+    pkvi_table *t = &seq->body->tables[g];
     const uint64_t scratch = c->managers[g].spec.num_speculative_blocks;
     const uint64_t blocks =
         pkvi_max(pkvi_ceil_div(tokens, c->managers[g].span) + scratch, t->n) + 1;
@@ -80,7 +80,7 @@ pkvi_need pkvi_need_of(const pkv_seq *seq, uint32_t g, const pkvi_slots_wanted *
                        bool admission)
 {
     const pkv_cache *c = seq->cache;
-    const uint64_t resumed = pkvi_max(seq->n_prompt, seq->tokens.n - 1);
+    const uint64_t resumed = pkvi_max(seq->body->n_prompt, seq->n_tokens - 1);
     return (pkvi_need){.tokens = pkvi_slots_of(seq, g, tokens, r->encoder),
                        .main = pkvi_min(r->main, tokens),
                        .prefill_end = c->retention == 0 ? resumed : 0,
@@ -98,7 +98,7 @@ uint64_t pkvi_count_needed(pkv_seq *seq, const pkvi_slots_wanted *r, uint64_t to
     int64_t rule = 0, taken = 0;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         const pkvi_manager *m = &c->managers[g];
-        pkvi_table *t = &seq->tables[g];
+        pkvi_table *t = &seq->body->tables[g];
         const pkvi_need in = pkvi_need_of(seq, g, r, tokens, admission);
         if (m->rules->state && in.n_hit > 0 &&
             pkvi_keyed_in_this_step(c, g, in.hit[in.n_hit - 1])) {

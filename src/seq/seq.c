@@ -45,10 +45,21 @@ static pkv_status copy_tokens(const char *function, int32_t *to, const int32_t *
     return PKV_OK;
 }
 
+static bool reserve_tokens(pkv_seq *seq, size_t n)
+{
+    if (n <= seq->body->token_capacity) {
+        return true;
+    }
+    int32_t *tokens = pkvi_array_grown(&seq->cache->alloc, seq->tokens, &seq->body->token_capacity,
+                                       n, sizeof *tokens);
+    seq->tokens = tokens ? tokens : seq->tokens;
+    return tokens != NULL;
+}
+
 bool pkvi_reserve_tokens(pkv_seq *seq, uint64_t n)
 {
     pkv_cache *c = seq->cache;
-    if (seq->has_tokens && !pkvi_token_list_reserve(&c->alloc, &seq->tokens, (size_t)n)) {
+    if (seq->body->has_tokens && !reserve_tokens(seq, (size_t)n)) {
         return false;
     }
     if (!c->info.caching) {
@@ -94,30 +105,30 @@ static pkv_status copy_extras(pkv_seq *seq, const pkv_extras *from)
     if (!from) {
         return PKV_OK;
     }
-    const pkv_status st = pkv_extras_check(from, seq->tokens.n);
+    const pkv_status st = pkv_extras_check(from, seq->n_tokens);
     if (st != PKV_OK) {
         pkvi_error_rename("pkv_seq_open");
         return st;
     }
-    pkv_extras *to = pkvi_arena_get(&seq->arena, 1, sizeof *to);
+    pkv_extras *to = pkvi_arena_get(&seq->body->arena, 1, sizeof *to);
     if (!to) {
         return no_memory("pkv_seq_open");
     }
     *to = *from;
-    PKVI_RETURN_IF(copy_text(&seq->arena, from->lora_name, &to->lora_name));
-    PKVI_RETURN_IF(copy_text(&seq->arena, from->lora_path, &to->lora_path));
-    PKVI_RETURN_IF(copy_text(&seq->arena, from->salt, &to->salt));
-    PKVI_RETURN_IF(copy_media(&seq->arena, from, to));
+    PKVI_RETURN_IF(copy_text(&seq->body->arena, from->lora_name, &to->lora_name));
+    PKVI_RETURN_IF(copy_text(&seq->body->arena, from->lora_path, &to->lora_path));
+    PKVI_RETURN_IF(copy_text(&seq->body->arena, from->salt, &to->salt));
+    PKVI_RETURN_IF(copy_media(&seq->body->arena, from, to));
     if (from->has_embeds && from->n_embed_rows > 0) {
         const size_t rows = (size_t)from->n_embed_rows, bytes = (size_t)from->embed_row_bytes;
-        uint8_t *embeds = pkvi_arena_get(&seq->arena, rows, bytes);
+        uint8_t *embeds = pkvi_arena_get(&seq->body->arena, rows, bytes);
         if (!embeds) {
             return no_memory("pkv_seq_open");
         }
         memcpy(embeds, from->embeds, rows * bytes);
         to->embeds = embeds;
     }
-    seq->extras = to;
+    seq->body->extras = to;
     return PKV_OK;
 }
 
@@ -150,20 +161,14 @@ static pkv_status check_open(const pkv_cache *c, const pkv_seq_params *p)
 
 static pkv_status new_seq(pkv_cache *c, pkv_seq **out)
 {
-    pkvi_arena arena;
-    pkvi_arena_init(&arena, &c->alloc, 1024);
-    pkv_seq *seq = pkvi_arena_lines(&arena, 1, sizeof *seq);
-    pkvi_table *tables = seq ? pkvi_arena_get(&arena, c->info.n_groups, sizeof *tables) : NULL;
-    if (!tables) {
-        pkvi_arena_free(&arena);
+    pkv_seq *seq = pkvi_seat_take(c);
+    if (!seq) {
         return no_memory("pkv_seq_open");
     }
-    seq->arena = arena;
-    seq->cache = c;
-    seq->tables = tables;
-    seq->waiting = true;
+    pkvi_arena_init(&seq->body->arena, &c->alloc, 1024);
+    seq->body->waiting = true;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        tables[g].tail = PKVI_NO_TAIL;
+        seq->body->tables[g].tail = PKVI_NO_TAIL;
     }
     *out = seq;
     return PKV_OK;
@@ -171,9 +176,9 @@ static pkv_status new_seq(pkv_cache *c, pkv_seq **out)
 
 static void link_seq(pkv_seq *seq)
 {
-    seq->next = seq->cache->first;
-    if (seq->next) {
-        seq->next->prev = seq;
+    seq->body->next = seq->cache->first;
+    if (seq->body->next) {
+        seq->body->next->body->prev = seq;
     }
     seq->cache->first = seq;
     seq->cache->n_open++;
@@ -182,26 +187,26 @@ static void link_seq(pkv_seq *seq)
 static pkv_status fill_seq(pkv_seq *seq, const pkv_seq_params *p)
 {
     const char *session;
-    seq->has_tokens = p->tokens != NULL;
-    seq->ready_keys = p->keys != NULL;
-    seq->skip_lookup = p->skip_lookup;
-    seq->report_reused = p->report_reused;
-    seq->has_lora_id = p->has_lora_id;
-    seq->lora_id = p->lora_id;
-    seq->tokens.n = (size_t)p->n_tokens;
-    seq->n_prompt = p->n_tokens;
+    seq->body->has_tokens = p->tokens != NULL;
+    seq->body->ready_keys = p->keys != NULL;
+    seq->body->skip_lookup = p->skip_lookup;
+    seq->body->report_reused = p->report_reused;
+    seq->body->has_lora_id = p->has_lora_id;
+    seq->body->lora_id = p->lora_id;
+    seq->n_tokens = (size_t)p->n_tokens;
+    seq->body->n_prompt = p->n_tokens;
     PKVI_RETURN_IF(copy_extras(seq, p->extras));
-    PKVI_RETURN_IF(copy_text(&seq->arena, p->session, &session));
+    PKVI_RETURN_IF(copy_text(&seq->body->arena, p->session, &session));
     if (!pkvi_reserve_tokens(seq, p->n_tokens)) {
         return no_memory("pkv_seq_open");
     }
     if (p->tokens) {
-        PKVI_RETURN_IF(copy_tokens("pkv_seq_open", seq->tokens.at, p->tokens, p->n_tokens));
+        PKVI_RETURN_IF(copy_tokens("pkv_seq_open", seq->tokens, p->tokens, p->n_tokens));
     }
-    seq->session = session;
+    seq->body->session = session;
     if (p->keys && seq->cache->info.caching && p->n_keys > 0) {
-        memcpy(seq->keys.at, p->keys, (size_t)p->n_keys * sizeof *p->keys);
-        seq->keys.n = (size_t)p->n_keys;
+        memcpy(seq->body->keys.at, p->keys, (size_t)p->n_keys * sizeof *p->keys);
+        seq->body->keys.n = (size_t)p->n_keys;
     }
     return pkvi_extend_content("pkv_seq_open", seq);
 }
@@ -244,44 +249,44 @@ pkv_status pkv_seq_lookup(pkv_seq *seq, pkv_hit *out)
     pkvi_fetch_for_lookup(seq);
     pkvi_cache_check_thread(seq->cache);
     pkvi_key_due(seq->cache);
-    if (seq->live) {
+    if (seq->body->live) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_lookup: the sequence is allocated");
     }
     pkvi_find_hit(seq, out);
-    seq->shared_prefix = out->shared_prefix;
+    seq->body->shared_prefix = out->shared_prefix;
     return PKV_OK;
 }
 
 static pkv_status check_growth(const char *function, const pkv_seq *seq, uint64_t n)
 {
     const uint64_t most = seq->cache->info.max_model_len;
-    if (n == 0 || n > most || seq->tokens.n > most - n) {
+    if (n == 0 || n > most || seq->n_tokens > most - n) {
         return pkvi_fail(PKV_E_INVAL,
                          "%s: %" PRIu64 " tokens more than %zu, max_model_len is %" PRIu64,
-                         function, n, seq->tokens.n, most);
+                         function, n, seq->n_tokens, most);
     }
     return PKV_OK;
 }
 
 pkv_status pkvi_append(const char *function, pkv_seq *seq, const int32_t *tokens, uint64_t n)
 {
-    if (!pkvi_reserve_tokens(seq, seq->tokens.n + n)) {
+    if (!pkvi_reserve_tokens(seq, seq->n_tokens + n)) {
         return no_memory(function);
     }
-    if (seq->has_tokens) {
-        memcpy(seq->tokens.at + seq->tokens.n, tokens, (size_t)n * sizeof *tokens);
+    if (seq->body->has_tokens) {
+        memcpy(seq->tokens + seq->n_tokens, tokens, (size_t)n * sizeof *tokens);
     }
-    seq->tokens.n += (size_t)n;
+    seq->n_tokens += (size_t)n;
     const pkv_status st = pkvi_extend_content(function, seq);
     if (st != PKV_OK) {
-        seq->tokens.n -= (size_t)n;
+        seq->n_tokens -= (size_t)n;
     }
     return st;
 }
 
 pkv_status pkv_seq_append(pkv_seq *seq, const int32_t *tokens, uint64_t n)
 {
-    if (!seq || (seq->has_tokens && !tokens)) {
+    if (!seq || (seq->body->has_tokens && !tokens)) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_append: seq or tokens is NULL");
     }
     pkvi_cache_check_thread(seq->cache);
@@ -292,21 +297,21 @@ pkv_status pkv_seq_append(pkv_seq *seq, const int32_t *tokens, uint64_t n)
 
 pkv_status pkv_seq_append_keys(pkv_seq *seq, const pkv_key *keys, uint64_t n)
 {
-    if (!seq || !keys || !seq->ready_keys) {
+    if (!seq || !keys || !seq->body->ready_keys) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_append_keys: the sequence was not opened with keys");
     }
     pkvi_cache_check_thread(seq->cache);
     const pkv_cache *c = seq->cache;
-    const uint64_t most = pkv_key_count(seq->tokens.n, c->info.unit, c->hash_lookahead);
-    if (n > most || seq->keys.n > most - n) {
+    const uint64_t most = pkv_key_count(seq->n_tokens, c->info.unit, c->hash_lookahead);
+    if (n > most || seq->body->keys.n > most - n) {
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_seq_append_keys: %" PRIu64
                          " keys more than %zu, the tokens have %" PRIu64,
-                         n, seq->keys.n, most);
+                         n, seq->body->keys.n, most);
     }
     if (c->info.caching && n > 0) { /* room was made with the tokens */
-        memcpy(seq->keys.at + seq->keys.n, keys, (size_t)n * sizeof *keys);
-        seq->keys.n += (size_t)n;
+        memcpy(seq->body->keys.at + seq->body->keys.n, keys, (size_t)n * sizeof *keys);
+        seq->body->keys.n += (size_t)n;
         pkvi_end_quiet(seq); /* the next step has something to key */
     }
     return PKV_OK;
@@ -317,8 +322,8 @@ uint64_t pkvi_keyed_tokens(const pkv_seq *seq)
     uint64_t keyed = 0;
     for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
         const pkvi_manager *m = &seq->cache->managers[g];
-        if (m->cacheable && seq->tables[g].tracked) {
-            keyed = pkvi_max(keyed, seq->tables[g].n_keyed * m->span);
+        if (m->cacheable && seq->body->tables[g].tracked) {
+            keyed = pkvi_max(keyed, seq->body->tables[g].n_keyed * m->span);
         }
     }
     return keyed;
@@ -340,7 +345,7 @@ pkv_status pkvi_check_rollback(const char *function, const pkv_seq *seq, uint64_
 static void drop_shared_slots(pkv_seq *seq, uint32_t g)
 {
     pkv_cache *c = seq->cache;
-    pkvi_table *t = &seq->tables[g];
+    pkvi_table *t = &seq->body->tables[g];
     size_t end = (size_t)pkvi_ceil_div(seq->computed, c->managers[g].span);
     while (end < t->n && pkvi_may_write(seq, t->ids[end])) {
         end++;
@@ -380,16 +385,16 @@ pkv_status pkv_seq_set_computed(pkv_seq *seq, uint64_t tokens)
 
 pkv_status pkv_seq_cache(pkv_seq *seq, uint64_t tokens)
 {
-    if (!seq || !seq->live || tokens > seq->computed) {
+    if (!seq || !seq->body->live || tokens > seq->computed) {
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_seq_cache: tokens %" PRIu64 " of %" PRIu64 " computed, allocated %d",
-                         tokens, seq ? seq->computed : 0, seq ? seq->live : 0);
+                         tokens, seq ? seq->computed : 0, seq ? seq->body->live : 0);
     }
     pkv_cache *c = seq->cache;
     pkvi_cache_check_thread(c);
     pkvi_key_due(c);
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        if (c->managers[g].rules->state && !pkvi_reserve_states(seq, g, seq->tables[g].n)) {
+        if (c->managers[g].rules->state && !pkvi_reserve_states(seq, g, seq->body->tables[g].n)) {
             return no_memory("pkv_seq_cache");
         }
     }
@@ -406,15 +411,15 @@ pkv_status pkv_seq_cache(pkv_seq *seq, uint64_t tokens)
 
 pkv_status pkv_seq_preempt(pkv_seq *seq)
 {
-    if (!seq || !seq->live) {
+    if (!seq || !seq->body->live) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_preempt: the sequence is not allocated");
     }
     pkvi_cache_check_thread(seq->cache);
     pkvi_key_due(seq->cache);
     pkvi_release_tables(seq);
-    seq->waiting = true;
+    seq->body->waiting = true;
     seq->computed = 0;
     seq->first = 0;
-    seq->n_preemptions++;
+    seq->body->n_preemptions++;
     return PKV_OK;
 }

@@ -98,7 +98,7 @@ bool pkvi_reserve_states(pkv_seq *seq, uint32_t g, size_t n_blocks)
 
 void pkvi_note_moved_key(pkv_seq *seq, uint32_t g)
 {
-    pkvi_table *t = &seq->tables[g];
+    pkvi_table *t = &seq->body->tables[g];
     if (t->running.produced != 0) {
         offer(seq, g, t->copy_dst, t->running.produced);
         t->running.produced = 0;
@@ -120,7 +120,7 @@ static bool is_retained(const pkv_cache *c, const pkvi_manager *m, uint64_t toke
 
 static bool has_keys_for(const pkv_seq *seq, uint64_t tokens)
 {
-    return tokens > 0 && tokens / seq->cache->info.unit <= seq->keys.n;
+    return tokens > 0 && tokens / seq->cache->info.unit <= seq->body->keys.n;
 }
 
 static pkv_status key_at(pkv_seq *seq, uint32_t g, pkv_block block, uint64_t tokens, bool replace)
@@ -138,15 +138,15 @@ static pkv_status key_checkpoint(pkv_seq *seq, uint32_t g, uint64_t tokens)
 {
     pkv_cache *c = seq->cache;
     const pkvi_manager *m = &c->managers[g];
-    const pkvi_table *t = &seq->tables[g];
+    const pkvi_table *t = &seq->body->tables[g];
     const uint64_t position = t->running.checkpoint;
     if (t->running.checkpoint_at >= t->n) {
         return PKV_OK;
     }
     const pkv_block block = t->ids[t->running.checkpoint_at];
     const bool ends_prompt =
-        position == pkvi_state_checkpoint(m, c->pool, seq->n_prompt, c->info.hit_alignment);
-    if (!ends_prompt && !is_retained(c, m, position) && position != seq->shared_prefix) {
+        position == pkvi_state_checkpoint(m, c->pool, seq->body->n_prompt, c->info.hit_alignment);
+    if (!ends_prompt && !is_retained(c, m, position) && position != seq->body->shared_prefix) {
         return pkv_pool_evict(c->pool, block); /* nobody would look for it */
     }
     if (block == PKV_BLOCK_NULL || position > tokens || !has_keys_for(seq, position) ||
@@ -162,11 +162,11 @@ static pkv_status key_running(pkv_seq *seq, uint32_t g, uint64_t tokens, uint64_
 {
     pkv_cache *c = seq->cache;
     const pkvi_manager *m = &c->managers[g];
-    pkvi_table *t = &seq->tables[g];
+    pkvi_table *t = &seq->body->tables[g];
     const bool ends_prompt =
-        tokens == pkvi_state_checkpoint(m, c->pool, seq->n_prompt, c->info.unit);
-    const bool ends_shared = c->keys_junctions && tokens == seq->shared_prefix &&
-                             computed_before < tokens && tokens <= seq->n_prompt;
+        tokens == pkvi_state_checkpoint(m, c->pool, seq->body->n_prompt, c->info.unit);
+    const bool ends_shared = c->keys_junctions && tokens == seq->body->shared_prefix &&
+                             computed_before < tokens && tokens <= seq->body->n_prompt;
     if (tokens == 0 || tokens % c->info.unit != 0 || (!ends_prompt && !ends_shared)) {
         return PKV_OK;
     }
@@ -189,7 +189,7 @@ pkv_status pkvi_key_states(pkv_seq *seq, uint32_t g, uint64_t tokens, uint64_t k
                            uint64_t computed_before)
 {
     pkv_cache *c = seq->cache;
-    pkvi_table *t = &seq->tables[g];
+    pkvi_table *t = &seq->body->tables[g];
     const uint64_t keyed = t->tracked ? t->n_keyed : 0;
     PKVI_RETURN_IF(t->running.checkpoint != 0 ? key_checkpoint(seq, g, tokens)
                                               : key_running(seq, g, tokens, computed_before));
@@ -208,7 +208,7 @@ pkv_status pkvi_key_states(pkv_seq *seq, uint32_t g, uint64_t tokens, uint64_t k
 
 pkv_status pkv_seq_finish(pkv_seq *seq, const pkv_state_offer **out, uint64_t *n_out)
 {
-    if (!seq || !out || !n_out || !seq->live) {
+    if (!seq || !out || !n_out || !seq->body->live) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_finish: the sequence is not allocated");
     }
     pkv_cache *c = seq->cache;
@@ -216,7 +216,7 @@ pkv_status pkv_seq_finish(pkv_seq *seq, const pkv_state_offer **out, uint64_t *n
     pkvi_key_due(c);
     size_t longest = 0;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        longest = pkvi_max(longest, seq->tables[g].n);
+        longest = pkvi_max(longest, seq->body->tables[g].n);
     }
     if (!pkvi_offer_list_reserve(&c->alloc, &c->last_offers, c->info.n_groups + 1) ||
         !pkvi_block_list_reserve(&c->alloc, &c->scratch, longest + 1)) {
@@ -224,16 +224,17 @@ pkv_status pkv_seq_finish(pkv_seq *seq, const pkv_state_offer **out, uint64_t *n
     }
     c->last_offers.n = 0;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        pkvi_table *t = &seq->tables[g];
+        pkvi_table *t = &seq->body->tables[g];
         const uint64_t tokens = t->running.produced;
         t->running.produced = 0;
-        if (tokens != 0 && seq->in_flight == 0 && seq->computed == tokens) {
+        if (tokens != 0 && seq->body->in_flight == 0 && seq->computed == tokens) {
             c->last_offers.at[c->last_offers.n++] = (pkv_state_offer){
                 .seq = seq, .tokens = tokens, .group = g, .block = t->ids[t->tail]};
         }
     }
     pkvi_begin_changes(seq);
-    pkvi_remove_skipped(seq, seq->computed > seq->in_flight ? seq->computed - seq->in_flight : 0);
+    pkvi_remove_skipped(
+        seq, seq->computed > seq->body->in_flight ? seq->computed - seq->body->in_flight : 0);
     *out = c->last_offers.at;
     *n_out = c->last_offers.n;
     return PKV_OK;

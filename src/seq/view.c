@@ -9,13 +9,13 @@
 void pkv_seq_get_info(const pkv_seq *seq, pkv_seq_info *out)
 {
     pkvi_key_due(seq->cache);
-    *out = (pkv_seq_info){.n_tokens = seq->tokens.n,
-                          .n_prompt_tokens = seq->n_prompt,
+    *out = (pkv_seq_info){.n_tokens = seq->n_tokens,
+                          .n_prompt_tokens = seq->body->n_prompt,
                           .computed = seq->computed,
                           .keyed = pkvi_keyed_tokens(seq),
-                          .n_preemptions = seq->n_preemptions,
-                          .allocated = seq->live,
-                          .waiting = seq->waiting};
+                          .n_preemptions = seq->body->n_preemptions,
+                          .allocated = seq->body->live,
+                          .waiting = seq->body->waiting};
 }
 
 const pkv_block *pkv_seq_table(const pkv_seq *seq, uint32_t group, uint64_t *n_out)
@@ -24,8 +24,8 @@ const pkv_block *pkv_seq_table(const pkv_seq *seq, uint32_t group, uint64_t *n_o
         *n_out = 0;
         return NULL;
     }
-    *n_out = seq->tables[group].n;
-    return seq->tables[group].ids;
+    *n_out = seq->body->tables[group].n;
+    return seq->body->tables[group].ids;
 }
 
 uint64_t pkv_seq_blocks_of(const pkv_seq *seq, uint32_t group, uint64_t tokens)
@@ -35,10 +35,10 @@ uint64_t pkv_seq_blocks_of(const pkv_seq *seq, uint32_t group, uint64_t tokens)
     }
     const pkvi_rules *rules = seq->cache->managers[group].rules;
     if (rules->encoder || rules->recurrent) {
-        return seq->tables[group].n;
+        return seq->body->tables[group].n;
     }
     return pkvi_min(pkvi_ceil_div(tokens, seq->cache->managers[group].spec.block_size),
-                    seq->tables[group].n);
+                    seq->body->tables[group].n);
 }
 
 uint64_t pkv_seq_cached_tokens(const pkv_seq *seq)
@@ -48,8 +48,9 @@ uint64_t pkv_seq_cached_tokens(const pkv_seq *seq)
     uint64_t least = UINT64_MAX;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         uint64_t furthest = 0;
-        for (size_t i = 0; i < seq->tables[g].n; i++) {
-            furthest = pkvi_max(furthest, pkv_pool_block_tokens(c->pool, seq->tables[g].ids[i]));
+        for (size_t i = 0; i < seq->body->tables[g].n; i++) {
+            furthest =
+                pkvi_max(furthest, pkv_pool_block_tokens(c->pool, seq->body->tables[g].ids[i]));
         }
         if (c->managers[g].cacheable) {
             least = pkvi_min(least, furthest);
@@ -74,7 +75,7 @@ pkv_status pkv_seq_row(const pkv_seq *seq, uint32_t group, int32_t *row, uint64_
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_seq_row: seq or row is NULL, or group %" PRIu32 " is none", group);
     }
-    const pkvi_table *t = &seq->tables[group];
+    const pkvi_table *t = &seq->body->tables[group];
     if (t->n > width) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_row: width %" PRIu64 " is less than the table's %zu",
                          width, t->n);
@@ -85,10 +86,10 @@ pkv_status pkv_seq_row(const pkv_seq *seq, uint32_t group, int32_t *row, uint64_
         memcpy(row + below, t->ids + below, (size_t)(t->n - below) * sizeof *row);
     }
     if (from) {
-        const bool changed = seq->last_step == seq->cache->steps;
-        *from = seq->last_step == PKVI_NEVER_SHOWN ? 0
-                : changed                          ? pkvi_min(t->dirty_from, t->n)
-                                                   : t->n;
+        const bool changed = seq->body->last_step == seq->cache->steps;
+        *from = seq->body->last_step == PKVI_NEVER_SHOWN ? 0
+                : changed                                ? pkvi_min(t->dirty_from, t->n)
+                                                         : t->n;
     }
     if (to) {
         *to = t->n;
@@ -114,7 +115,7 @@ pkv_status pkv_seq_slots(const pkv_seq *seq, uint32_t group, uint64_t first, uin
                          group);
     }
     const pkvi_manager *m = &seq->cache->managers[group];
-    const pkvi_table *t = &seq->tables[group];
+    const pkvi_table *t = &seq->body->tables[group];
     const uint32_t ranks = (uint32_t)(m->span / m->spec.block_size);
     if (interleave == 0 || (ranks > 1 && m->spec.block_size % interleave != 0)) {
         return pkvi_fail(PKV_E_INVAL,
@@ -143,7 +144,7 @@ pkv_status pkv_seq_slots(const pkv_seq *seq, uint32_t group, uint64_t first, uin
 
 pkv_status pkv_seq_zero(pkv_seq *seq, uint64_t tokens, const pkv_block **ids, uint64_t *n_out)
 {
-    if (!seq || !ids || !n_out || !seq->live ||
+    if (!seq || !ids || !n_out || !seq->body->live ||
         tokens % seq->cache->info.scheduler_block_size != 0) {
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_seq_zero: tokens %" PRIu64
@@ -153,14 +154,14 @@ pkv_status pkv_seq_zero(pkv_seq *seq, uint64_t tokens, const pkv_block **ids, ui
     pkv_cache *c = seq->cache;
     size_t total = 0;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        total += seq->tables[g].n;
+        total += seq->body->tables[g].n;
     }
     if (!pkvi_block_list_reserve(&c->alloc, &c->told_zero, total)) {
         return pkvi_fail(PKV_E_NOMEM, "pkv_seq_zero: out of memory for %zu blocks", total);
     }
     c->told_zero.n = 0;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        const pkvi_table *t = &seq->tables[g];
+        const pkvi_table *t = &seq->body->tables[g];
         for (uint64_t i = tokens / c->managers[g].span; c->managers[g].zeroed && i < t->n; i++) {
             c->told_zero.at[c->told_zero.n++] = t->ids[i];
         }

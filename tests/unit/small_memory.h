@@ -8,6 +8,8 @@
 
 #include <pkv/alloc.h>
 
+#include "base/poison.h"
+
 enum { SMALL_MEMORY = 1 << 17 };
 
 typedef struct small_memory {
@@ -36,6 +38,8 @@ static inline void small_free(void *ctx, void *ptr, size_t bytes, size_t align)
 static inline void small_copy(small_memory *to, const small_memory *from)
 {
     to->used = from->used;
+    pkvi_unpoison(from->bytes, from->used); /* seats that nobody has are copied, too */
+    pkvi_unpoison(to->bytes, SMALL_MEMORY);
     memcpy(to->bytes, from->bytes, from->used);
 }
 
