@@ -297,6 +297,9 @@ pkv_status pkvi_pool_check_ids(const pkv_pool *pool, const char *function, const
             return pkvi_fail(PKV_E_INVAL, "%s: block %" PRIu32 " of a pool of %" PRIu64, function,
                              ids[i], pool->n_blocks);
         }
+        if (n <= PKVI_AHEAD) { /* more are fetched ahead by whoever walks over them */
+            __builtin_prefetch(&pool->blocks[ids[i]]);
+        }
     }
     return PKV_OK;
 }
@@ -344,18 +347,38 @@ static void hold_again(pkv_pool *pool, const pkv_block *ids, uint64_t n)
     }
 }
 
-/* Drops a reference of each; returns how many of them nobody holds any longer and, having no key,
- * are not in the list yet. Stops at the first that is not held: *done_out < n. */
-static uint64_t release_all(pkv_pool *pool, const pkv_block *ids, uint64_t n, uint64_t *done_out)
+/* Blocks that are given back, in their order or from the last on. */
+typedef struct pkvi_row {
+    const pkv_block *ids; /* [n] */
+    uint64_t n;
+    bool backwards;
+} pkvi_row;
+
+static inline uint32_t row_at(const pkvi_row *row, uint64_t i)
 {
+    return row->ids[row->backwards ? row->n - 1 - i : i];
+}
+
+/* Drops a reference of each; returns how many of them nobody holds any longer and, having no key,
+ * are not in the list yet. Stops at the first that is not held: *done_out < n.
+ *
+ * A table goes over the memory in one direction, if its blocks were handed out in turn. Its lines
+ * then share channels and banks, and have to be asked for earlier than those at random places: with
+ * 64 on their way 10 ns each, with 128 or more 7 to 9, at random 6 (measured). */
+static inline uint64_t drop_references(pkv_pool *pool, const pkvi_row *row, uint64_t *done_out)
+{
+    enum { AHEAD = 2 * PKVI_AHEAD };
+    const uint64_t n = row->n;
     uint64_t unkeyed = 0, done = 0;
-    for (uint64_t i = 0; n > PKVI_AHEAD && i < PKVI_AHEAD; i++) {
-        pkvi_fetch_far(&pool->blocks[ids[i]]);
+    for (uint64_t i = 0; n > PKVI_AHEAD && i < AHEAD && i < n; i++) {
+        pkvi_fetch_far(&pool->blocks[row_at(row, i)]);
     }
     for (; done < n; done++) {
-        const uint32_t b = ids[done];
+        const uint32_t b = row_at(row, done);
         pkvi_block *block = &pool->blocks[b];
-        pkvi_fetch_ahead(pool, ids, done, n);
+        if (done + AHEAD < n) {
+            pkvi_fetch_far(&pool->blocks[row_at(row, done + AHEAD)]);
+        }
         if (b == PKV_BLOCK_NULL) {
             continue;
         }
@@ -376,10 +399,10 @@ static uint64_t release_all(pkv_pool *pool, const pkv_block *ids, uint64_t n, ui
 }
 
 /* Blocks without a key go to the front, the first of them first: put there from the last one on. */
-static void put_unkeyed(pkv_pool *pool, const pkv_block *ids, uint64_t n, uint64_t unkeyed)
+static inline void put_unkeyed(pkv_pool *pool, const pkvi_row *row, uint64_t unkeyed)
 {
-    for (; unkeyed > 0; n--) {
-        const uint32_t b = ids[n - 1];
+    for (uint64_t i = row->n; unkeyed > 0; i--) {
+        const uint32_t b = row_at(row, i - 1);
         const pkvi_block *block = &pool->blocks[b];
         if (b != PKV_BLOCK_NULL && block->refs == 0 && block->place == PKVI_NO_PLACE) {
             pkvi_list_put_first(&pool->list, b);
@@ -388,16 +411,26 @@ static void put_unkeyed(pkv_pool *pool, const pkv_block *ids, uint64_t n, uint64
     }
 }
 
-void pkvi_pool_release(pkv_pool *pool, const pkv_block *ids, uint64_t n)
+static inline void release_row(pkv_pool *pool, const pkvi_row *row)
 {
     uint64_t done;
-    const uint64_t unkeyed = release_all(pool, ids, n, &done);
+    const uint64_t unkeyed = drop_references(pool, row, &done);
 #ifndef NDEBUG
-    if (done < n) {
+    if (done < row->n) {
         pkvi_panic("a block is released more often than it is held");
     }
 #endif
-    put_unkeyed(pool, ids, n, unkeyed);
+    put_unkeyed(pool, row, unkeyed);
+}
+
+void pkvi_pool_release(pkv_pool *pool, const pkv_block *ids, uint64_t n)
+{
+    release_row(pool, &(const pkvi_row){ids, n, false});
+}
+
+void pkvi_pool_release_last_first(pkv_pool *pool, const pkv_block *ids, uint64_t n)
+{
+    release_row(pool, &(const pkvi_row){ids, n, true});
 }
 
 static pkv_status not_held(const char *function, pkv_block block)
@@ -410,12 +443,13 @@ pkv_status pkv_pool_release(pkv_pool *pool, const pkv_block *ids, uint64_t n)
 {
     uint64_t done;
     PKVI_RETURN_IF(pkvi_pool_check_ids(pool, "pkv_pool_release", ids, n));
-    const uint64_t unkeyed = release_all(pool, ids, n, &done);
+    const pkvi_row row = {ids, n, false};
+    const uint64_t unkeyed = drop_references(pool, &row, &done);
     if (done < n) {
         hold_again(pool, ids, done);
         return not_held("pkv_pool_release", ids[done]);
     }
-    put_unkeyed(pool, ids, n, unkeyed);
+    put_unkeyed(pool, &row, unkeyed);
     return PKV_OK;
 }
 

@@ -152,6 +152,7 @@ pkv_status pkvi_pool_check_ids(const pkv_pool *pool, const char *function, const
 void pkvi_pool_take(pkv_pool *pool, uint64_t n, pkv_block *ids);
 void pkvi_pool_share(pkv_pool *pool, const pkv_block *ids, uint64_t n);
 void pkvi_pool_release(pkv_pool *pool, const pkv_block *ids, uint64_t n);
+void pkvi_pool_release_last_first(pkv_pool *pool, const pkv_block *ids, uint64_t n);
 
 /* ---- content.c ---- */
 
