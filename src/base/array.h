@@ -11,6 +11,9 @@
  * updated. NULL: no memory, and items is as it was. */
 void *pkvi_array_grown(const pkv_alloc *hooks, void *items, size_t *capacity, size_t need,
                        size_t bytes);
+/* The same with room for exactly so many, which are more. */
+void *pkvi_array_resized(const pkv_alloc *hooks, void *items, size_t *capacity, size_t room,
+                         size_t bytes);
 void pkvi_array_free(const pkv_alloc *hooks, void *items, size_t capacity, size_t bytes);
 
 /* A list type `name` with name_reserve() (false: no memory, nothing changed) and name_free(). */

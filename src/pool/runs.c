@@ -216,9 +216,21 @@ uint64_t pkvi_runs_match(const pkvi_runs *runs, const pkvi_content *content, uin
 
 static void append_units(const pkvi_runs *runs, pkvi_run *run, const int32_t *tokens, uint64_t n)
 {
-    memcpy(run->tokens + run->n * runs->unit, tokens, (size_t)(n * runs->unit) * sizeof *tokens);
+    int32_t *to = run->tokens + run->n * runs->unit;
+    if (to != tokens) { /* else they are lent */
+        memcpy(to, tokens, (size_t)(n * runs->unit) * sizeof *tokens);
+    }
     memset(run->first + run->n, 0, (size_t)n * sizeof *run->first);
     run->n += (uint32_t)n;
+}
+
+/* The run in which a unit before the cursor lies: `r` or one above it. */
+static uint32_t run_of_unit(const pkvi_runs *runs, uint32_t r, uint64_t unit)
+{
+    while (runs->at[r].depth > unit) {
+        r = runs->at[r].parent;
+    }
+    return r;
 }
 
 /* The root needs no cursor to stay. */
@@ -247,12 +259,18 @@ static void move_cursor(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_cursor 
     *cursor = *to;
 }
 
+static bool reserve_units(pkvi_runs *runs, pkvi_run *run, const int32_t *tokens, uint64_t n)
+{
+    const bool own = run->lent && run->tokens + run->n * runs->unit == tokens;
+    return own ? pkvi_run_reserve_lent(runs, run, n) : pkvi_run_reserve(runs, run, n);
+}
+
 /* Makes places for the units from the cursor on, up to the next tag: at the end of its run, or as a
  * branch. Returns how many; 0: no memory. */
 static uint64_t add_units(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_content *content,
                           uint64_t units, size_t *next_tag)
 {
-    const int32_t *tokens = content->tokens + cursor->units * runs->unit;
+    int32_t *tokens = content->tokens + cursor->units * runs->unit;
     const pkv_key *tag = tag_of(content, cursor->units, next_tag);
     const size_t later = *next_tag + (tag != &no_tag);
     uint64_t n = units - cursor->units;
@@ -261,7 +279,8 @@ static uint64_t add_units(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_conte
     }
     pkvi_cursor end = {cursor->run, cursor->at, cursor->units + n};
     if (tag != &no_tag || cursor->run == 0 || cursor->at < runs->at[cursor->run].n) {
-        const uint32_t r = pkvi_run_new(runs, n);
+        const bool lends = content->lends && cursor->run == 0;
+        const uint32_t r = pkvi_run_new(runs, n, lends ? tokens : NULL);
         if (r == 0) {
             return 0;
         }
@@ -283,7 +302,7 @@ static uint64_t add_units(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_conte
         parent->last_child = r;
         end.run = r;
         end.at = 0;
-    } else if (!pkvi_run_reserve(runs, &runs->at[cursor->run], n)) {
+    } else if (!reserve_units(runs, &runs->at[cursor->run], tokens, n)) {
         return 0;
     }
     append_units(runs, &runs->at[end.run], tokens, n);
@@ -313,12 +332,33 @@ void pkvi_runs_join(pkvi_runs *runs, const pkvi_cursor *cursor, pkvi_cursor *out
     enter(runs, out->run);
 }
 
-void pkvi_runs_leave(pkvi_runs *runs, pkvi_cursor *cursor)
+bool pkvi_runs_leave(pkvi_runs *runs, pkvi_cursor *cursor, const int32_t *tokens, size_t capacity)
 {
-    const uint32_t r = cursor->run;
+    const uint32_t r = cursor->run, lent = pkvi_runs_lent(runs, cursor, tokens);
     *cursor = (pkvi_cursor){0, 0, 0};
     leave(runs, r);
     pkvi_run_prune(runs, r);
+    if (lent == 0 || !runs->at[lent].lent) { /* pruned: it is no run any more */
+        return false;
+    }
+    pkvi_run_keep_lent(runs, &runs->at[lent], capacity);
+    return true;
+}
+
+void pkvi_runs_fetch_cursor(const pkvi_runs *runs, const pkvi_cursor *cursor)
+{
+    pkvi_fetch(&runs->at[cursor->run], sizeof *runs->at);
+}
+
+uint32_t pkvi_runs_lent(const pkvi_runs *runs, const pkvi_cursor *cursor, const int32_t *tokens)
+{
+    const uint32_t r = cursor->units > 0 ? run_of_unit(runs, cursor->run, 0) : 0;
+    return runs->at[r].lent && runs->at[r].tokens == tokens ? r : 0;
+}
+
+void pkvi_runs_moved(pkvi_runs *runs, uint32_t run, int32_t *tokens)
+{
+    runs->at[run].tokens = tokens;
 }
 
 /* ---- names ---- */
@@ -343,15 +383,6 @@ static void add_name(pkvi_runs *runs, uint32_t r, uint32_t at, pkv_block block)
     name->prev = last;
     runs->blocks[last].name.next = block;
     runs->blocks[first].name.prev = block;
-}
-
-/* The run in which a unit before the cursor lies: `r` or one above it. */
-static uint32_t run_of_unit(const pkvi_runs *runs, uint32_t r, uint64_t unit)
-{
-    while (runs->at[r].depth > unit) {
-        r = runs->at[r].parent;
-    }
-    return r;
 }
 
 uint64_t pkvi_runs_name(pkvi_runs *runs, const pkvi_cursor *cursor, const pkv_block *table,

@@ -31,9 +31,10 @@ typedef struct pkvi_tag {
 
 /* The content of a request. */
 typedef struct pkvi_content {
-    const int32_t *tokens;
+    int32_t *tokens;
     const pkvi_tag *tags; /* [n_tags] ascending */
     size_t n_tags;
+    bool lends; /* a run that it begins may read its tokens where they are; see below */
 } pkvi_content;
 
 /* Where a sequence stands: after `units` units of its content, `at` of them in `run`. Holds the run
@@ -62,9 +63,21 @@ void pkvi_runs_fetch(const pkvi_runs *runs);
  * False: no memory; the cursor has come as far as it could, which changes nothing else. */
 bool pkvi_runs_lead(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_content *content,
                     uint64_t units);
-void pkvi_runs_leave(pkvi_runs *runs, pkvi_cursor *cursor);
+/* The cursor goes back to the root. tokens: [capacity] of the sequence, which lends them, or NULL.
+ * True: they belong to the tree from now on. */
+bool pkvi_runs_leave(pkvi_runs *runs, pkvi_cursor *cursor, const int32_t *tokens, size_t capacity);
+/* Fetches what leaving is going to need. */
+void pkvi_runs_fetch_cursor(const pkvi_runs *runs, const pkvi_cursor *cursor);
 /* A second cursor at the same place. */
 void pkvi_runs_join(pkvi_runs *runs, const pkvi_cursor *cursor, pkvi_cursor *out);
+
+/* A request that shares nothing with others begins a run of its own, from its first unit on. If it
+ * lends its tokens (they lie in one piece of the tree's hooks, and do not change), the run reads
+ * them there instead of copying them, as long as nobody else adds to it; when the cursor leaves,
+ * they become the run's. The run that reads these tokens, or 0: */
+uint32_t pkvi_runs_lent(const pkvi_runs *runs, const pkvi_cursor *cursor, const int32_t *tokens);
+/* They have been moved. */
+void pkvi_runs_moved(pkvi_runs *runs, uint32_t run, int32_t *tokens);
 
 /* Names the blocks [from, to) of a table for the units before the cursor; null blocks are passed
  * over, and so are blocks that have this very place already. A block with another place loses it.

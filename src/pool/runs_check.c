@@ -20,6 +20,17 @@ static const char *check_links(const pkvi_runs *runs, uint32_t r)
     return NULL;
 }
 
+/* Tokens lie behind the blocks, or in a piece of their own, or a sequence has them, from the first
+ * on. */
+static const char *check_tokens(const pkvi_runs *runs, uint32_t r)
+{
+    const pkvi_run *run = &runs->at[r];
+    const bool fits = run->apart == 0 || run->n <= run->apart / runs->unit;
+    return fits && (!run->lent || (run->apart == 0 && run->depth == 0))
+               ? NULL
+               : "a run reads tokens that are not there";
+}
+
 /* Names of a unit form a ring. Counts them. */
 static const char *check_unit(const pkvi_runs *runs, uint32_t r, uint32_t at, uint64_t *n)
 {
@@ -44,6 +55,7 @@ static const char *check_run(const pkvi_runs *runs, uint32_t r, uint64_t *n_bloc
 {
     const pkvi_run *run = &runs->at[r];
     const char *bad = check_links(runs, r);
+    bad = bad ? bad : check_tokens(runs, r);
     uint64_t n = 0, children = 0, named = 0;
     for (uint32_t at = 0; !bad && at < run->n; at++) {
         named += run->first[at] != 0;

@@ -6,21 +6,23 @@
 
 /* The first half is all that a walk reads of a run, one line of the processor's cache. */
 typedef struct pkvi_run {
-    _Alignas(64) int32_t *tokens; /* [capacity * unit] */
-    pkv_block *first; /* [capacity] first block that was named for the unit, or 0; in one piece with
-                         the tokens, before them */
-    uint64_t hash;    /* of its place and first unit */
+    _Alignas(64) int32_t *tokens;    /* [n * unit] */
+    pkv_block *first;                /* [capacity] first block that was named for the unit, or 0 */
+    uint64_t hash;                   /* of its place and first unit */
     uint32_t n, capacity;            /* units */
     uint32_t parent, parent_at;      /* continues the first parent_at units of its parent */
     uint32_t n_children, last_child; /* last_child: the newest branch, 0 if it is gone: a hint */
     uint32_t next_in_bucket;         /* also the next free run */
     bool tagged;                     /* its first unit has a tag; no other one has */
+    bool lent;                       /* a sequence has the tokens */
     uint32_t depth;                  /* units before its first one, over all runs above */
     uint32_t n_named;                /* units that have a block */
 
     uint32_t holders; /* named blocks, branches and cursors */
     uint32_t cursors;
     uint32_t last_child_at; /* no branch begins later; if there is one */
+    size_t apart; /* of tokens in a piece of their own: for how many it has room; 0: lent, or in one
+                     piece with the blocks, behind them, with room for `capacity` units */
     pkv_key tag;
 } pkvi_run;
 
@@ -43,10 +45,15 @@ static inline uint32_t *pkvi_run_bucket(const pkvi_runs *runs, uint64_t hash)
 
 /* ---- runs_store.c ---- */
 
-/* The number of a new run with room for so many units, held by nobody. 0: no memory. */
-uint32_t pkvi_run_new(pkvi_runs *runs, uint64_t n_units);
-/* Room for so many more units; false: no memory. */
+/* The number of a new run with room for so many units, held by nobody. lent: its tokens are there,
+ * or NULL. 0: no memory. */
+uint32_t pkvi_run_new(pkvi_runs *runs, uint64_t n_units, int32_t *lent);
+/* Room for so many more units; false: no memory. The run gets its own tokens, or: they go on where
+ * they are. */
 bool pkvi_run_reserve(pkvi_runs *runs, pkvi_run *run, uint64_t more);
+bool pkvi_run_reserve_lent(pkvi_runs *runs, pkvi_run *run, uint64_t more);
+/* The lent tokens, in a piece with room for so many, are the run's now. */
+void pkvi_run_keep_lent(pkvi_runs *runs, pkvi_run *run, size_t capacity);
 /* Takes away units at the end of a run that nobody needs; if nobody holds it, all of it, and its
  * parents then perhaps too. */
 void pkvi_run_prune(pkvi_runs *runs, uint32_t run);

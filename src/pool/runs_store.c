@@ -3,7 +3,8 @@
  * Blocks and tokens of a run lie in one piece that grows by a quarter, so that a request that
  * generates seldom moves it, and shrinks when three quarters of it are unused. The blocks lie
  * before the tokens: most walks see only the beginning of a run with branches, and find all of it
- * near. */
+ * near. Tokens that a sequence lends, or has left behind, are a piece of their own until the run
+ * must move. */
 #include <string.h>
 
 #include "base/math.h"
@@ -20,12 +21,36 @@ static size_t storage_bytes(const pkvi_runs *runs, uint32_t capacity)
     return first_bytes(capacity) + (size_t)capacity * (size_t)runs->unit * sizeof(int32_t);
 }
 
+enum { TOKENS_ALIGN = 16 }; /* as arrays of sequences: array.c */
+
 static void free_storage(const pkvi_runs *runs, const pkvi_run *run)
 {
-    runs->alloc.free(runs->alloc.ctx, run->first, storage_bytes(runs, run->capacity), 64);
+    const bool joint = !run->lent && run->apart == 0;
+    runs->alloc.free(runs->alloc.ctx, run->first,
+                     joint ? storage_bytes(runs, run->capacity) : first_bytes(run->capacity), 64);
+    if (run->apart > 0) {
+        runs->alloc.free(runs->alloc.ctx, run->tokens, run->apart * sizeof *run->tokens,
+                         TOKENS_ALIGN);
+    }
 }
 
-/* Moves a run into storage for so many units; false: no memory. */
+/* Moves the blocks of a run, whose tokens are elsewhere; false: no memory. */
+static bool set_first_capacity(pkvi_runs *runs, pkvi_run *run, uint32_t capacity)
+{
+    pkv_block *first = runs->alloc.alloc(runs->alloc.ctx, first_bytes(capacity), 64);
+    if (!first) {
+        return false;
+    }
+    if (run->first) {
+        memcpy(first, run->first, run->n * sizeof *first);
+        runs->alloc.free(runs->alloc.ctx, run->first, first_bytes(run->capacity), 64);
+    }
+    run->first = first;
+    run->capacity = capacity;
+    return true;
+}
+
+/* Moves a run into one piece for so many units; false: no memory. */
 static bool set_capacity(pkvi_runs *runs, pkvi_run *run, uint32_t capacity)
 {
     const size_t units = (size_t)runs->unit;
@@ -44,6 +69,8 @@ static bool set_capacity(pkvi_runs *runs, pkvi_run *run, uint32_t capacity)
     run->tokens = tokens;
     run->first = first;
     run->capacity = capacity;
+    run->lent = false;
+    run->apart = 0;
     return true;
 }
 
@@ -56,8 +83,26 @@ static uint32_t with_spare(uint64_t n)
 
 bool pkvi_run_reserve(pkvi_runs *runs, pkvi_run *run, uint64_t more)
 {
-    return run->n + more <= run->capacity ||
-           set_capacity(runs, run, with_spare(run->n + more + run->n / 4));
+    const uint64_t need = run->n + more;
+    const uint64_t room = run->apart > 0 ? run->apart / runs->unit : run->capacity;
+    const bool fits = need <= run->capacity && need <= room && !run->lent;
+    return fits || set_capacity(runs, run, with_spare(need + run->n / 4));
+}
+
+bool pkvi_run_reserve_lent(pkvi_runs *runs, pkvi_run *run, uint64_t more)
+{
+    const uint64_t need = run->n + more;
+    return need <= run->capacity || set_first_capacity(runs, run, with_spare(need + run->n / 4));
+}
+
+void pkvi_run_keep_lent(pkvi_runs *runs, pkvi_run *run, size_t capacity)
+{
+    const uint64_t units = run->n + SPARE;
+    run->lent = false;
+    run->apart = capacity;
+    if (capacity / runs->unit > units + units / 4) {
+        (void)set_capacity(runs, run, with_spare(run->n)); /* if that fails, room is wasted */
+    }
 }
 
 /* Twice the buckets, while there are few; false: no memory. */
@@ -100,7 +145,7 @@ static bool grow_table(pkvi_runs *runs, size_t capacity)
     return true;
 }
 
-uint32_t pkvi_run_new(pkvi_runs *runs, uint64_t n_units)
+uint32_t pkvi_run_new(pkvi_runs *runs, uint64_t n_units, int32_t *lent)
 {
     if (runs->n_used + 1 > runs->n_buckets && !grow_buckets(runs)) {
         return 0;
@@ -115,8 +160,9 @@ uint32_t pkvi_run_new(pkvi_runs *runs, uint64_t n_units)
         runs->at[r].next_in_bucket = runs->free;
         runs->free = r;
     }
-    pkvi_run fresh = {0};
-    if (!set_capacity(runs, &fresh, with_spare(n_units))) {
+    pkvi_run fresh = {.tokens = lent, .lent = lent != NULL};
+    const uint32_t units = with_spare(n_units);
+    if (!(lent ? set_first_capacity(runs, &fresh, units) : set_capacity(runs, &fresh, units))) {
         return 0;
     }
     runs->free = runs->at[r].next_in_bucket;
@@ -162,7 +208,7 @@ void pkvi_run_prune(pkvi_runs *runs, uint32_t r)
     while (run->n > least && run->n > 1 && run->first[run->n - 1] == 0) {
         run->n--;
     }
-    if (run->n < run->capacity / 4) {
+    if (run->n < run->capacity / 4 && !run->lent) {
         (void)set_capacity(runs, run, with_spare(run->n));
     }
 }

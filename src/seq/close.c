@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/fetch.h"
 #include "pool/pool_internal.h"
 #include "seq/cache_internal.h"
 
@@ -45,8 +46,8 @@ void pkvi_release_tables(pkv_seq *seq)
     pkv_cache *c = seq->cache;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         pkvi_table *t = &seq->body->tables[g];
-        reverse_table(t);
-        pkvi_pool_release(c->pool, t->ids, t->n); /* null blocks are passed over */
+        /* The tail of a prefix is evicted before its head. Null blocks are passed over. */
+        pkvi_pool_release_last_first(c->pool, t->ids, t->n);
         forget_table(t);
     }
     pkvi_drop_offers(seq);
@@ -76,11 +77,11 @@ void pkvi_seq_free(pkv_seq *seq)
         pkvi_array_free(&c->alloc, t->ids, t->capacity, sizeof *t->ids);
         pkvi_array_free(&c->alloc, t->fresh, t->fresh_capacity, sizeof *t->fresh);
     }
-    if (c->by_tokens) {
-        pkvi_runs_leave(c->pool->runs, &seq->body->cursor);
+    if (!c->by_tokens || !pkvi_runs_leave(c->pool->runs, &seq->body->cursor, seq->tokens,
+                                          seq->body->token_capacity)) {
+        pkvi_array_free(&c->alloc, seq->tokens, seq->body->token_capacity, sizeof *seq->tokens);
     }
     pkvi_tag_list_free(&c->alloc, &seq->body->tags);
-    pkvi_array_free(&c->alloc, seq->tokens, seq->body->token_capacity, sizeof *seq->tokens);
     pkvi_key_list_free(&c->alloc, &seq->body->keys);
     pkvi_arena_free(&seq->body->arena);
     pkvi_seat_leave(seq);
@@ -121,11 +122,26 @@ void pkvi_release_deferred(pkv_cache *c)
     c->deferred.n = c->deferred_ends.n = 0;
 }
 
+/* What giving back begins and ends with goes from struct to struct: it arrives meanwhile. */
+static void fetch_for_close(const pkv_seq *seq)
+{
+    const pkv_cache *c = seq->cache;
+    const pkvi_seq_body *body = seq->body;
+    pkvi_fetch(body, sizeof *body);
+    pkvi_fetch(body->tables, sizeof *body->tables);
+    pkvi_fetch(c, sizeof *c);
+    pkvi_fetch(c->pool, sizeof *c->pool);
+    if (c->by_tokens) {
+        pkvi_runs_fetch_cursor(c->pool->runs, &body->cursor);
+    }
+}
+
 pkv_status pkv_seq_close(pkv_seq *seq, bool defer)
 {
     if (!seq) {
         return PKV_OK;
     }
+    fetch_for_close(seq);
     pkvi_cache_check_thread(seq->cache);
     pkvi_key_due(seq->cache);
     if (defer && seq->body->live) {

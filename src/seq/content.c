@@ -133,8 +133,10 @@ pkv_status pkvi_extend_content(const char *function, pkv_seq *seq)
 
 pkvi_content pkvi_content_of(const pkv_seq *seq)
 {
-    return (pkvi_content){
-        .tokens = seq->tokens, .tags = seq->body->tags.at, .n_tags = seq->body->tags.n};
+    return (pkvi_content){.tokens = seq->tokens,
+                          .lends = true,
+                          .tags = seq->body->tags.at,
+                          .n_tags = seq->body->tags.n};
 }
 
 bool pkvi_place_content(pkv_seq *seq, uint64_t tokens)

@@ -45,15 +45,28 @@ static pkv_status copy_tokens(const char *function, int32_t *to, const int32_t *
     return PKV_OK;
 }
 
+/* A unit more than a prompt has, a fourth more where it grows. The tree of runs may keep this piece
+ * when the sequence is closed. */
 static bool reserve_tokens(pkv_seq *seq, size_t n)
 {
-    if (n <= seq->body->token_capacity) {
+    const pkv_cache *c = seq->cache;
+    pkvi_seq_body *body = seq->body;
+    if (n <= body->token_capacity) {
         return true;
     }
-    int32_t *tokens = pkvi_array_grown(&seq->cache->alloc, seq->tokens, &seq->body->token_capacity,
-                                       n, sizeof *tokens);
-    seq->tokens = tokens ? tokens : seq->tokens;
-    return tokens != NULL;
+    const size_t room = (body->token_capacity == 0 ? n : n + n / 4) + (size_t)c->info.unit;
+    pkvi_runs *runs = c->by_tokens ? c->pool->runs : NULL;
+    const uint32_t lent = runs ? pkvi_runs_lent(runs, &body->cursor, seq->tokens) : 0;
+    int32_t *tokens =
+        pkvi_array_resized(&c->alloc, seq->tokens, &body->token_capacity, room, sizeof *tokens);
+    if (!tokens) {
+        return false;
+    }
+    seq->tokens = tokens;
+    if (lent != 0) {
+        pkvi_runs_moved(runs, lent, tokens);
+    }
+    return true;
 }
 
 bool pkvi_reserve_tokens(pkv_seq *seq, uint64_t n)

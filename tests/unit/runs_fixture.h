@@ -98,7 +98,7 @@ static inline pkvi_cursor cursor_at(tree *t, const char *text)
 
 static inline void leave(tree *t, pkvi_cursor *cursor)
 {
-    pkvi_runs_leave(t->runs, cursor);
+    assert_false(pkvi_runs_leave(t->runs, cursor, NULL, 0));
     assert_int_equal(cursor->run + cursor->at + cursor->units, 0);
     assert_intact(t);
 }

@@ -29,7 +29,7 @@ static void name(fixture *f, pkv_block block, uint64_t units)
     }
     lead(f, units);
     assert_int_equal(pkvi_runs_name(f->runs, &f->cursor, table, 0, units), units);
-    pkvi_runs_leave(f->runs, &f->cursor);
+    (void)pkvi_runs_leave(f->runs, &f->cursor, NULL, 0);
 }
 
 static void prepare(fixture *f, uint64_t units)
@@ -98,7 +98,7 @@ static void units_of_one_hash_are_told_apart(void **state)
     prepare(&f, 0);
     lead(&f, 1);
     const uint64_t hash = f.runs->at[f.cursor.run].hash;
-    pkvi_runs_leave(f.runs, &f.cursor);
+    (void)pkvi_runs_leave(f.runs, &f.cursor, NULL, 0);
     f.tokens[0] = 1000;
     lead(&f, 1);
     const pkvi_cursor other = f.cursor;
@@ -167,7 +167,7 @@ static void what_a_cursor_has_passed_is_held_by_nobody(void **state)
     f.tokens[5 * UNIT] = 2000;
     lead(&f, 7);
     assert_int_equal(f.runs->n_used, 3);
-    pkvi_runs_leave(f.runs, &f.cursor);
+    (void)pkvi_runs_leave(f.runs, &f.cursor, NULL, 0);
     assert_int_equal(f.runs->n_used, 2);
     for (pkv_block b = 1; b <= 8; b++) {
         pkvi_runs_forget(f.runs, b);
