@@ -16,14 +16,20 @@ static pkv_status check_list(const pkv_pool *pool)
 {
     const pkvi_list *list = &pool->list;
     uint64_t count = 0, unheld = 0;
-    if (list->span > list->room || list->swept + list->hole > list->span) {
+    if (list->first >= list->room || list->span > list->room ||
+        list->swept + list->hole > list->span ||
+        (!list->sweeping && list->swept + list->hole > 0)) {
         return broken("the free list is longer than its room", list->span);
     }
+    const uint64_t unswept = list->span - list->swept - list->hole;
     for (uint64_t i = 0; i < list->span; i++) {
         const uint64_t place = pkvi_list_behind(list, list->first, i);
         const pkv_block b = list->ids[place];
         if (b >= pool->n_blocks || (b != 0 && pool->blocks[b].place != place)) {
             return broken("a block does not know its place in the free list", b);
+        }
+        if (b != 0 && i >= unswept && i < unswept + list->hole) {
+            return broken("a block is in the hole of the free list", b);
         }
         count += b != 0;
     }
@@ -38,6 +44,9 @@ static pkv_status check_list(const pkv_pool *pool)
     }
     if (count != pool->list.n || unheld != count) {
         return broken("blocks without a holder are missing from the free list", count);
+    }
+    if (unswept > 0 && list->ids[list->first] == 0) {
+        return broken("the free list begins with a gap", list->first);
     }
     return pool->blocks[0].refs == 0 ? PKV_OK : broken("the null block is held", 0);
 }

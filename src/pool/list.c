@@ -26,6 +26,22 @@ static void end_sweep(pkvi_list *list)
     set_span(list, list->swept);
 }
 
+void pkvi_list_step_over(pkvi_list *list)
+{
+    if (list->n == 0) { /* nothing but gaps */
+        set_span(list, 0);
+        return;
+    }
+    while (list->ids[list->first] == 0) {
+        if (list->span == list->swept + list->hole) {
+            end_sweep(list);
+        } else {
+            list->first = pkvi_list_behind(list, list->first, 1);
+            list->span--;
+        }
+    }
+}
+
 /* Passes a few more places, from the end on, and moves their blocks to the end of the hole. */
 void pkvi_list_sweep(pkvi_list *list)
 {
@@ -88,8 +104,6 @@ uint64_t pkvi_list_take(pkvi_list *list, uint64_t n, pkv_block *ids)
         i += take_row(list, pkvi_min(unswept, list->room - list->first), n - i, ids + i, &n_keyed);
     }
     list->n -= n;
-    if (list->n == 0) { /* nothing but gaps */
-        set_span(list, 0);
-    }
+    pkvi_list_step_over(list);
     return n_keyed;
 }

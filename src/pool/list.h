@@ -7,8 +7,9 @@
  * Ids in a ring, not nodes that name each other: what comes next is known, so that the memory of
  * blocks to come can be fetched, and walking waits for nothing. A block knows its place. One that
  * is taken out from within leaves a gap, a 0. When gaps are many, each block that is put in moves a
- * few others, from the end on, over the gaps behind them, so that there is always room. Taking
- * walks over the gaps in front, each once. */
+ * few others, from the end on, over the gaps behind them, so that there is always room. Whoever
+ * takes the block in front out steps over the gaps behind it, each once; so there are none in front
+ * of all blocks, but for a hole. */
 #ifndef PKVI_LIST_H
 #define PKVI_LIST_H
 
@@ -52,6 +53,8 @@ void pkvi_list_init(pkvi_list *list, pkvi_block *blocks, pkv_block *ids, uint64_
 uint64_t pkvi_list_take(pkvi_list *list, uint64_t n, pkv_block *ids);
 
 void pkvi_list_sweep(pkvi_list *list);
+/* The first place is that of the first block. */
+void pkvi_list_step_over(pkvi_list *list);
 
 /* Place so many behind another, both at most room. */
 static inline uint64_t pkvi_list_behind(const pkvi_list *list, uint64_t place, uint64_t n)
@@ -98,9 +101,13 @@ static inline void pkvi_list_fetch(const pkvi_list *list, pkv_block block)
 /* Takes a block out from wherever it is. */
 static inline void pkvi_list_remove(pkvi_list *list, pkv_block block)
 {
-    list->ids[list->blocks[block].place] = 0;
+    const uint64_t place = list->blocks[block].place;
+    list->ids[place] = 0;
     list->blocks[block].place = PKVI_NO_PLACE;
     list->n--;
+    if (place == list->first) {
+        pkvi_list_step_over(list);
+    }
 }
 
 #endif

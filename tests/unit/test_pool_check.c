@@ -83,6 +83,30 @@ static void a_list_of_another_length_is_found(void **state)
     close_pool(&f);
 }
 
+static void a_list_that_begins_with_a_gap_is_found(void **state)
+{
+    (void)state;
+    fixture f;
+    open_used(&f);
+    pkvi_list *list = &f.pool->list; /* four places were handed out before the first */
+    list->ids[list->first - 1] = 0;
+    list->span++;
+    assert_broken(&f, list->first, list->first - 1, "begins with a gap");
+    close_pool(&f);
+}
+
+static void a_sweep_that_goes_on_where_there_is_none_is_found(void **state)
+{
+    (void)state;
+    fixture f;
+    open_used(&f);
+    assert_broken(&f, f.pool->list.swept, 1, "longer than its room");
+    assert_broken(&f, f.pool->list.first, f.pool->list.room, "longer than its room");
+    f.pool->list.sweeping = true;
+    assert_broken(&f, f.pool->list.hole, 1, "in the hole");
+    close_pool(&f);
+}
+
 static void keys_of_a_block_without_a_first_key_are_found(void **state)
 {
     (void)state;
@@ -184,6 +208,8 @@ int main(void)
         cmocka_unit_test(a_held_null_block_is_found),
         cmocka_unit_test(a_block_that_is_not_where_it_says_is_found),
         cmocka_unit_test(a_list_of_another_length_is_found),
+        cmocka_unit_test(a_list_that_begins_with_a_gap_is_found),
+        cmocka_unit_test(a_sweep_that_goes_on_where_there_is_none_is_found),
         cmocka_unit_test(keys_of_a_block_without_a_first_key_are_found),
         cmocka_unit_test(a_keyed_null_block_is_found),
         cmocka_unit_test(a_key_that_the_index_lacks_is_found),

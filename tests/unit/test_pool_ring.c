@@ -42,6 +42,14 @@ static void note(fixture *f, bool swept_before)
     assert_int_equal(f->list.n, f->n);
 }
 
+/* After blocks have left: no gap lies before all blocks. */
+static void assert_no_gap_in_front(const fixture *f)
+{
+    assert_true(f->n > 0 ? f->list.span == f->list.swept + f->list.hole ||
+                               f->list.ids[f->list.first] == f->model[0]
+                         : f->list.span == 0);
+}
+
 static void put_first(fixture *f, pkv_block b)
 {
     const bool sweeping = f->list.sweeping;
@@ -66,6 +74,7 @@ static void remove_at(fixture *f, uint32_t i)
     pkvi_list_remove(&f->list, b);
     assert_int_equal(f->blocks[b].place, PKVI_NO_PLACE);
     note(f, true);
+    assert_no_gap_in_front(f);
 }
 
 static void take(fixture *f, uint32_t n)
@@ -79,6 +88,7 @@ static void take(fixture *f, uint32_t n)
     }
     memmove(f->model, f->model + n, (f->n -= n) * sizeof *f->model);
     note(f, true);
+    assert_no_gap_in_front(f);
 }
 
 /* Every block of the model is where it says, and they are in order. */
@@ -206,6 +216,57 @@ static void taking_what_lies_before_a_hole_goes_on_behind_it(void **state)
     close_list(&f);
 }
 
+/* Gaps behind the first block, made from the last of them on: it steps over all. */
+static void gaps_in_front_are_stepped_over_when_the_first_block_leaves(void **state)
+{
+    (void)state;
+    fixture f;
+    open_list(&f, 101);
+    for (pkv_block b = 1; b <= 100; b++) {
+        put_last(&f, b);
+    }
+    for (uint32_t i = 50; i > 0; i--) {
+        remove_at(&f, i);
+        assert_int_equal(f.list.span, 100);
+    }
+    remove_at(&f, 0);
+    assert_int_equal(f.list.span, 49);
+    assert_order(&f);
+    while (f.n > 0) {
+        remove_at(&f, f.n - 1);
+    }
+    assert_int_equal(f.list.span, 0);
+    close_list(&f);
+}
+
+/* When what lies before the hole has left, the sweep is at its end. */
+static void a_hole_in_front_is_stepped_over(void **state)
+{
+    (void)state;
+    fixture f;
+    open_list(&f, 61);
+    for (pkv_block b = 1; b <= 60; b++) {
+        put_last(&f, b);
+    }
+    while (f.list.hole < 3 ||
+           f.list.swept < 5) { /* gaps near the end until a sweep has found some */
+        const pkv_block b = f.model[f.n - 20];
+        remove_at(&f, f.n - 20);
+        put_last(&f, b);
+    }
+    assert_true(f.list.sweeping);
+    const uint64_t swept = f.list.swept;
+    while (f.n > swept) {
+        remove_at(&f, 0);
+    }
+    assert_false(f.list.sweeping);
+    assert_int_equal(f.list.hole, 0);
+    assert_order(&f);
+    take(&f, 1);
+    assert_order(&f);
+    close_list(&f);
+}
+
 static void the_blocks_taken_that_have_a_key_are_counted(void **state)
 {
     (void)state;
@@ -226,6 +287,8 @@ int main(void)
         cmocka_unit_test(a_list_keeps_its_order_however_blocks_leave_it),
         cmocka_unit_test(a_full_list_never_needs_more_room_than_there_is),
         cmocka_unit_test(taking_what_lies_before_a_hole_goes_on_behind_it),
+        cmocka_unit_test(gaps_in_front_are_stepped_over_when_the_first_block_leaves),
+        cmocka_unit_test(a_hole_in_front_is_stepped_over),
         cmocka_unit_test(the_blocks_taken_that_have_a_key_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
