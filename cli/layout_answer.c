@@ -192,8 +192,8 @@ json_t *layout_warnings(const layout_problem *problem, const pkv_reading *readin
         if (pkv_reading_layer(reading, i)->odd_order) {
             json_t *name = layout_layer_name(problem, i);
             cli_push(warnings,
-                     json_sprintf("%s: no engine writes its axes in this order; they were "
-                                  "named by stride alone, and the names may be wrong",
+                     json_sprintf("%s: revision seed does not know this order of axes; they "
+                                  "were named by stride alone, and the names may be wrong",
                                   json_string_value(name)));
             json_decref(name);
         }

@@ -96,17 +96,17 @@ class Layout(program.Case):
         self.assertEqual(answers[2]["code"], "ambiguous")
         self.assertEqual(answers[3], {"answers": [{"needed": False}]})
 
-    def test_the_seed_warns_of_an_order_that_no_engine_writes(self):
+    def test_the_seed_warns_of_an_order_that_it_does_not_know(self):
         odd = tensor(4, 16, 8, strides=[8, 32, 1])  # tokens outside of blocks
         self.assert_no(self.file(problem(odd), "--json"), "unsupported", "no engine")
         answer = self.read(problem(odd, tensor(4, 16, 8), revision="seed"))
         self.assertEqual([(row["num_blocks"], row["block_size"]) for row in answer["layers"]],
                          [(16, 4), (4, 16)])
         self.assertEqual(len(answer["warnings"]), 1)
-        self.assertIn("l0: no engine writes", answer["warnings"][0])
+        self.assertIn("l0: revision seed does not know", answer["warnings"][0])
         self.assertNotIn("warnings", self.read(problem(tensor(4, 16, 8), revision="seed")))
         seen = self.assert_done(self.file(problem(odd, revision="seed")))
-        self.assertIn("warning: l0: no engine writes", seen.out)
+        self.assertIn("warning: l0: revision seed does not know", seen.out)
 
     def test_questions_need_no_layers(self):
         asked = [{"q": "format", "format": 3}, {"q": "format", "format": 77},
