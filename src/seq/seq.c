@@ -45,8 +45,8 @@ static pkv_status copy_tokens(const char *function, int32_t *to, const int32_t *
     return PKV_OK;
 }
 
-/* A unit more than a prompt has, a fourth more where it grows. The tree of runs may keep this piece
- * when the sequence is closed. */
+/* A unit more than a prompt has, a fourth more where it grows; whole units, so that it grows in steps
+ * that take a block anyway. The tree of runs may keep this piece when the sequence is closed. */
 static bool reserve_tokens(pkv_seq *seq, size_t n)
 {
     const pkv_cache *c = seq->cache;
@@ -54,7 +54,8 @@ static bool reserve_tokens(pkv_seq *seq, size_t n)
     if (n <= body->token_capacity) {
         return true;
     }
-    const size_t room = (body->token_capacity == 0 ? n : n + n / 4) + (size_t)c->info.unit;
+    const size_t unit = (size_t)c->info.unit;
+    const size_t room = ((body->token_capacity == 0 ? n : n + n / 4) / unit + 2) * unit;
     pkvi_runs *runs = c->by_tokens ? c->pool->runs : NULL;
     const uint32_t lent = runs ? pkvi_runs_lent(runs, &body->cursor, seq->tokens) : 0;
     int32_t *tokens =
