@@ -93,10 +93,31 @@ static uint64_t quiet_in_units(pkv_seq *seq)
                                     before_next_unit(seq->computed, unit, c->hash_lookahead)));
 }
 
+/* Whether the tokens of a group are rows of its blocks, more with each step. */
+static bool has_slots(const pkvi_manager *m)
+{
+    return !m->rules->one_block && !m->rules->encoder && !m->rules->state;
+}
+
+/* Tokens for which all groups have slots, those of drafts that count like tokens not counted. */
+static uint64_t slots_of(const pkv_seq *seq)
+{
+    const pkv_cache *c = seq->cache;
+    uint64_t slots = PKV_SPEC_LIMIT;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        const pkvi_manager *m = &c->managers[g];
+        if (has_slots(m)) {
+            const uint64_t room = seq->body->tables[g].n * m->span;
+            slots = pkvi_min(slots, room > m->spare ? room - m->spare : 0);
+        }
+    }
+    return slots;
+}
+
 void pkvi_note_quiet(pkv_seq *seq)
 {
     const pkv_cache *c = seq->cache;
-    uint64_t limit = pkvi_min(c->info.max_model_len, PKV_SPEC_LIMIT), slots = PKV_SPEC_LIMIT;
+    uint64_t limit = pkvi_min(c->info.max_model_len, PKV_SPEC_LIMIT);
     if (seq->body->waiting || seq->body->forked || seq->body->in_flight > 0 ||
         seq->computed > seq->n_tokens) {
         return;
@@ -105,22 +126,19 @@ void pkvi_note_quiet(pkv_seq *seq)
     if (c->info.caching) {
         limit = pkvi_min(limit, quiet_in_units(seq));
     }
-    for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        const pkvi_manager *m = &c->managers[g];
-        const pkvi_table *t = &seq->body->tables[g];
-        if (m->rules->one_block || m->rules->encoder) {
-            continue;
-        }
-        if (m->rules->state) {
-            limit = quiet_in_state(seq, m, t, limit);
-            continue;
-        }
-        const uint64_t room = t->n * m->span;
-        slots = pkvi_min(slots, room > m->spare ? room - m->spare : 0);
-        limit = quiet_in_window(seq, m, t, limit);
-    }
     if (seq->tokens) {
         limit = pkvi_min(limit, seq->body->token_capacity);
+    }
+    const uint64_t slots = slots_of(seq);
+    limit = pkvi_min(limit, slots);
+    for (uint32_t g = 0; g < c->info.n_groups && limit > seq->computed; g++) {
+        const pkvi_manager *m = &c->managers[g];
+        const pkvi_table *t = &seq->body->tables[g];
+        if (m->rules->state) {
+            limit = quiet_in_state(seq, m, t, limit);
+        } else if (has_slots(m)) {
+            limit = quiet_in_window(seq, m, t, limit);
+        }
     }
     seq->quiet_until = (uint32_t)limit;
     seq->quiet_slots = (uint32_t)slots;
