@@ -45,8 +45,9 @@ static pkv_status copy_tokens(const char *function, int32_t *to, const int32_t *
     return PKV_OK;
 }
 
-/* A unit more than a prompt has, a fourth more where it grows; whole units, so that it grows in steps
- * that take a block anyway. The tree of runs may keep this piece when the sequence is closed. */
+/* A unit more than a prompt has, a fourth more where it grows; in whole units, so that it grows in
+ * steps that take a block anyway. The tree of runs may keep this piece when the sequence is
+ * closed. */
 static bool reserve_tokens(pkv_seq *seq, size_t n)
 {
     const pkv_cache *c = seq->cache;
