@@ -45,7 +45,7 @@ static pkv_status check_list(const pkv_pool *pool)
     if (count != pool->list.n || unheld != count) {
         return broken("blocks without a holder are missing from the free list", count);
     }
-    if (unswept > 0 && list->ids[list->first] == 0) {
+    if (list->n > 0 && (unswept == 0 || list->ids[list->first] == 0)) {
         return broken("the free list begins with a gap", list->first);
     }
     return pool->blocks[0].refs == 0 ? PKV_OK : broken("the null block is held", 0);

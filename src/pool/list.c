@@ -32,13 +32,15 @@ void pkvi_list_step_over(pkvi_list *list)
         set_span(list, 0);
         return;
     }
-    while (list->ids[list->first] == 0) {
-        if (list->span == list->swept + list->hole) {
+    for (;;) {
+        if (list->sweeping && list->span == list->swept + list->hole) {
             end_sweep(list);
-        } else {
-            list->first = pkvi_list_behind(list, list->first, 1);
-            list->span--;
         }
+        if (list->ids[list->first] != 0) {
+            return;
+        }
+        list->first = pkvi_list_behind(list, list->first, 1);
+        list->span--;
     }
 }
 
@@ -49,13 +51,9 @@ void pkvi_list_sweep(pkvi_list *list)
     list->sweeping = true;
     for (int i = 0; i < PASSED; i++) {
         const uint64_t unswept = list->span - list->swept - list->hole;
-        if (unswept == 0) {
-            end_sweep(list);
-            return;
-        }
         const uint64_t from = pkvi_list_behind(list, list->first, unswept - 1);
         const pkv_block b = list->ids[from];
-        if (b == 0) {
+        if (b == 0) { /* not the first place, which has a block */
             list->hole++;
             continue;
         }
@@ -64,6 +62,10 @@ void pkvi_list_sweep(pkvi_list *list)
         list->ids[to] = b;
         list->blocks[b].place = (uint32_t)to;
         list->swept++;
+        if (unswept == 1) {
+            pkvi_list_step_over(list);
+            return;
+        }
     }
 }
 

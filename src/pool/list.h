@@ -8,8 +8,8 @@
  * blocks to come can be fetched, and walking waits for nothing. A block knows its place. One that
  * is taken out from within leaves a gap, a 0. When gaps are many, each block that is put in moves a
  * few others, from the end on, over the gaps behind them, so that there is always room. Whoever
- * takes the block in front out steps over the gaps behind it, each once; so there are none in front
- * of all blocks, but for a hole. */
+ * takes the block in front out steps over the gaps behind it, each once; so the first place always
+ * has a block, and while a sweep is going on it is an unswept one. */
 #ifndef PKVI_LIST_H
 #define PKVI_LIST_H
 
@@ -53,7 +53,7 @@ void pkvi_list_init(pkvi_list *list, pkvi_block *blocks, pkv_block *ids, uint64_
 uint64_t pkvi_list_take(pkvi_list *list, uint64_t n, pkv_block *ids);
 
 void pkvi_list_sweep(pkvi_list *list);
-/* The first place is that of the first block. */
+/* Makes the first place that of the first block again; if it is behind the hole, the sweep ends. */
 void pkvi_list_step_over(pkvi_list *list);
 
 /* Place so many behind another, both at most room. */

@@ -201,8 +201,7 @@ uint64_t pkv_pool_free_list(const pkv_pool *pool, pkv_block *ids, uint64_t n)
     const pkvi_list *list = &pool->list;
     uint64_t count = 0;
     const uint64_t unswept = list->span - list->swept - list->hole;
-    for (uint64_t i = 0; i < list->span && count < n; i++) {
-        i += i == unswept ? list->hole : 0;
+    for (uint64_t i = 0; i < list->span && count < n; i += i + 1 == unswept ? 1 + list->hole : 1) {
         const pkv_block b = list->ids[pkvi_list_behind(list, list->first, i)];
         if (b != 0) {
             ids[count++] = b;

@@ -31,7 +31,7 @@ typedef struct pkvi_tag {
 
 /* The content of a request. */
 typedef struct pkvi_content {
-    int32_t *tokens;
+    int32_t *tokens;      /* not written, but become the run's if they are lent */
     const pkvi_tag *tags; /* [n_tags] ascending */
     size_t n_tags;
     bool lends; /* a run that it begins may read its tokens where they are; see below */
@@ -71,10 +71,12 @@ void pkvi_runs_fetch_cursor(const pkvi_runs *runs, const pkvi_cursor *cursor);
 /* A second cursor at the same place. */
 void pkvi_runs_join(pkvi_runs *runs, const pkvi_cursor *cursor, pkvi_cursor *out);
 
-/* A request that shares nothing with others begins a run of its own, from its first unit on. If it
- * lends its tokens (they lie in one piece of the tree's hooks, and do not change), the run reads
- * them there instead of copying them, as long as nobody else adds to it; when the cursor leaves,
- * they become the run's. The run that reads these tokens, or 0: */
+/* A request that shares nothing with others begins a run of its own, from its first unit on. It may
+ * lend its tokens, if they lie in one piece of the tree's hooks and those of units that have places
+ * do not change. Then the run reads them there instead of copying them, as long as nobody else adds
+ * to it. When the cursor leaves they become the run's, if there still is one.
+ *
+ * The run that reads these tokens, or 0. */
 uint32_t pkvi_runs_lent(const pkvi_runs *runs, const pkvi_cursor *cursor, const int32_t *tokens);
 /* They have been moved. */
 void pkvi_runs_moved(pkvi_runs *runs, uint32_t run, int32_t *tokens);

@@ -28,7 +28,7 @@ static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t 
         seq->n_tokens + step->n_tokens - computed > PKV_SPEC_LIMIT || lookahead > PKV_SPEC_LIMIT ||
         (step->n_tokens > 0 && !step->tokens && seq->body->has_tokens)) {
         return pkvi_fail(PKV_E_INVAL,
-                         "pkv_cache_advance: step %" PRIu64 ": %zu tokens and %" PRIu64
+                         "pkv_cache_advance: step %" PRIu64 ": %" PRIu64 " tokens and %" PRIu64
                          " more, %" PRIu64 " computed: nothing to compute, or too many",
                          i, seq->n_tokens, step->n_tokens, computed);
     }

@@ -90,7 +90,7 @@ struct pkv_cache {
 #endif
 };
 
-/* All of a sequence that a quiet step has nothing to do with. */
+/* All of a sequence that a quiet step does not look at, but when it completes a unit. */
 typedef struct pkvi_seq_body {
     pkv_seq *next, *prev;
     size_t token_capacity;
@@ -128,6 +128,7 @@ struct pkv_seq {
     uint64_t mark; /* of the last batch that named it */
     pkvi_seq_body *body;
 };
+_Static_assert(sizeof(pkv_seq) <= 64, "a quiet step looks at one line");
 
 /* Debug builds: the calling thread is the cache's. */
 #ifdef NDEBUG

@@ -71,7 +71,8 @@ pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out)
     }
     if (seq->computed > seq->n_tokens) {
         return pkvi_fail(PKV_E_INVAL,
-                         "pkv_seq_fork: %" PRIu64 " tokens are computed of %zu: drafts that "
+                         "pkv_seq_fork: %" PRIu64 " tokens are computed of %" PRIu64
+                         ": drafts that "
                          "nobody has verified",
                          seq->computed, seq->n_tokens);
     }

@@ -169,8 +169,10 @@ void pkvi_advance_quietly(const pkv_step *step)
     seq->computed = seq->n_tokens;
     if (seq->computed >= seq->due_at) {
         seq->due_at = PKVI_NEVER_DUE;
-        seq->body->is_due = true;
-        seq->cache->due.at[seq->cache->due.n++] = seq; /* open made room */
+        if (!seq->body->is_due) { /* else it lacked memory before, and is in the list */
+            seq->body->is_due = true;
+            seq->cache->due.at[seq->cache->due.n++] = seq; /* open made room for each once */
+        }
     }
 }
 

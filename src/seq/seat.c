@@ -74,6 +74,6 @@ pkv_seq *pkvi_seat_take(pkv_cache *c)
 void pkvi_seat_leave(pkv_seq *seq)
 {
     pkv_cache *c = seq->cache;
-    seq->cache = NULL; /* whoever still names it is told so, until the seat is taken again */
+    seq->cache = NULL; /* pkv_cache_advance() refuses it until the seat is taken again */
     put_seat(c, seq);
 }

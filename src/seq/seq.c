@@ -56,7 +56,8 @@ static bool reserve_tokens(pkv_seq *seq, size_t n)
         return true;
     }
     const size_t unit = (size_t)c->info.unit;
-    const size_t room = ((body->token_capacity == 0 ? n : n + n / 4) / unit + 2) * unit;
+    const size_t grown = ((body->token_capacity == 0 ? n : n + n / 4) / unit + 2) * unit;
+    const size_t room = (size_t)pkvi_max(n, pkvi_min(grown, c->info.max_model_len));
     pkvi_runs *runs = c->by_tokens ? c->pool->runs : NULL;
     const uint32_t lent = runs ? pkvi_runs_lent(runs, &body->cursor, seq->tokens) : 0;
     int32_t *tokens =
@@ -277,7 +278,7 @@ static pkv_status check_growth(const char *function, const pkv_seq *seq, uint64_
     const uint64_t most = seq->cache->info.max_model_len;
     if (n == 0 || n > most || seq->n_tokens > most - n) {
         return pkvi_fail(PKV_E_INVAL,
-                         "%s: %" PRIu64 " tokens more than %zu, max_model_len is %" PRIu64,
+                         "%s: %" PRIu64 " tokens more than %" PRIu64 ", max_model_len is %" PRIu64,
                          function, n, seq->n_tokens, most);
     }
     return PKV_OK;

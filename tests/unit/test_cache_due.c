@@ -2,6 +2,7 @@
 #include "seq_fixture.h"
 
 #include "countdown.h"
+#include "seq/cache_internal.h"
 
 /* One step of several sequences, a token each: the next number of counting(). */
 static void step_all(pkv_cache *cache, pkv_seq **seqs, uint64_t n)
@@ -140,6 +141,62 @@ static void without_memory_a_unit_stays_due(void **state)
     assert_int_equal(memory.held, 0);
 }
 
+enum { LONG = 4800, MORE = 80 }; /* 300 units, and five more */
+
+/* A token of a sequence whose tokens are all the same. */
+static void step_with(pkv_cache *cache, pkv_seq *seq, int32_t token)
+{
+    const pkv_step step = {seq, &token, 1, PKV_STEP_KEEP};
+    pkv_allocate_result result;
+    uint64_t done;
+    assert_ok(pkv_cache_advance(cache, &step, 1, 0, &result, &done));
+    pkv_cache_step(cache);
+}
+
+/* The long sequence is due first, and lacks memory for its 305th block; behind it others go on. */
+static void who_lacks_memory_is_due_once_and_not_after_its_close(void **state)
+{
+    (void)state;
+    countdown memory = {.left = UINT64_MAX};
+    const pkv_alloc hooks = {&memory, counted_alloc, counted_free};
+    const pkv_spec layers[] = {full()};
+    const pkv_plan_params plan_params = blocks_for(layers, 1, 400, LONG + 2 * MORE);
+    pkv_plan *plan = plan_of(&plan_params);
+    pkv_cache_params params = cache_params_of(plan, NULL);
+    pkv_cache *cache;
+    pkv_seq *seqs[5];
+    static int32_t tokens[LONG];
+    params.alloc = &hooks;
+    assert_ok(pkv_cache_create(&params, &cache));
+    pkv_plan_destroy(plan);
+    for (int32_t i = 0; i < 5; i++) {
+        for (size_t k = 0; k < LONG; k++) {
+            tokens[k] = i;
+        }
+        seqs[i] = run_tokens(cache, tokens, i == 0 ? LONG : 40);
+    }
+    for (int n = 0; n < MORE; n++) {
+        step_with(cache, seqs[0], 0);
+    }
+    memory.largest = 1024; /* bytes: the blocks of 300 units need more */
+    for (int n = 0; n < MORE; n++) {
+        for (int32_t i = 1; i < 5; i++) {
+            step_with(cache, seqs[i], i);
+            assert_true(cache->due.n <= cache->n_open && cache->due.at[0] == seqs[0]);
+        }
+    }
+    close_seq(seqs[1]);
+    for (size_t i = 0; i < cache->due.n; i++) {
+        assert_ptr_not_equal(cache->due.at[i], seqs[1]);
+    }
+    memory.largest = 0;
+    assert_int_equal(info_of(seqs[0]).keyed, LONG + MORE);
+    assert_int_equal(cache->due.n, 0);
+    assert_sound(cache);
+    pkv_cache_destroy(cache);
+    assert_int_equal(memory.held, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +206,7 @@ int main(void)
         cmocka_unit_test(an_eviction_drops_what_was_due),
         cmocka_unit_test(who_listens_to_events_hears_of_a_unit_in_the_step_that_completes_it),
         cmocka_unit_test(without_memory_a_unit_stays_due),
+        cmocka_unit_test(who_lacks_memory_is_due_once_and_not_after_its_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
