@@ -231,6 +231,27 @@ static void gaps_in_front_are_stepped_over_when_the_first_block_leaves(void **st
     close_list(&f);
 }
 
+/* Gaps are near the front, so a sweep has found none yet when all that it has not passed is taken. */
+static void a_sweep_without_a_hole_ends_when_all_before_it_is_taken(void **state)
+{
+    (void)state;
+    fixture f;
+    open_list(&f, 101);
+    for (pkv_block b = 1; b <= 100; b++) {
+        put_last(&f, b);
+    }
+    while (!f.list.sweeping) {
+        const pkv_block b = f.model[1];
+        remove_at(&f, 1);
+        put_last(&f, b);
+    }
+    assert_int_equal(f.list.hole, 0);
+    take(&f, f.n - (uint32_t)f.list.swept);
+    assert_false(f.list.sweeping);
+    assert_order(&f);
+    close_list(&f);
+}
+
 /* A sweep that begins with gaps at the end: the hole is there, and nothing is swept yet. */
 static void a_list_that_ends_with_a_hole_ends_before_it(void **state)
 {
@@ -301,6 +322,7 @@ int main(void)
         cmocka_unit_test(taking_what_lies_before_a_hole_goes_on_behind_it),
         cmocka_unit_test(gaps_in_front_are_stepped_over_when_the_first_block_leaves),
         cmocka_unit_test(a_hole_in_front_is_stepped_over),
+        cmocka_unit_test(a_sweep_without_a_hole_ends_when_all_before_it_is_taken),
         cmocka_unit_test(a_list_that_ends_with_a_hole_ends_before_it),
         cmocka_unit_test(the_blocks_taken_that_have_a_key_are_counted),
     };
