@@ -231,7 +231,7 @@ static void gaps_in_front_are_stepped_over_when_the_first_block_leaves(void **st
     close_list(&f);
 }
 
-/* Gaps are near the front, so a sweep has found none yet when all that it has not passed is taken. */
+/* Gaps are near the front: a sweep has found none yet when all that it has not passed is taken. */
 static void a_sweep_without_a_hole_ends_when_all_before_it_is_taken(void **state)
 {
     (void)state;
