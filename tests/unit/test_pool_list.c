@@ -309,6 +309,57 @@ static void content_can_be_cached_again_after_a_reset(void **state)
     close_pool(&f);
 }
 
+/* A pool without caching, found by random work: the sweep's last place was the last unswept one. */
+static void a_gap_does_not_come_to_the_front_when_a_sweep_ends(void **state)
+{
+    (void)state;
+    static const char work[] = "s6s3u3s2u6u2s5s3u5u3s6s3s7u7s5s7u6s2u7s7u2u3u7u5s1u1s4u4";
+    pkv_pool_params params;
+    pkv_pool *pool;
+    pkv_pool_params_init(&params);
+    params.n_blocks = 8;
+    params.caching = 0;
+    assert_ok(pkv_pool_create(&params, &pool));
+    for (const char *at = work; *at; at += 2) { /* share, unpin */
+        const pkv_block b = (pkv_block)(at[1] - '0');
+        assert_ok(*at == 's' ? pkv_pool_share(pool, &b, 1) : pkv_pool_unpin(pool, &b, 1));
+        assert_ok(pkv_pool_check(pool));
+    }
+    pkv_pool_destroy(pool);
+}
+
+/* The last 60 of 100 blocks are shared, so that the list ends with gaps, and come back to the
+ * front. The sweep that this begins has a hole at the end, behind which nothing is listed. */
+static void what_lies_behind_the_last_block_is_not_listed(void **state)
+{
+    (void)state;
+    enum { N = 100, SHARED = 60, PASSES = 1000 };
+    pkv_pool_params params;
+    pkv_pool *pool;
+    pkv_block ids[2 * N], b;
+    pkv_pool_params_init(&params);
+    params.n_blocks = N + 1;
+    params.caching = 0;
+    assert_ok(pkv_pool_create(&params, &pool));
+    for (int i = 0; i < PASSES; i++) { /* all places have had blocks */
+        assert_ok(pkv_pool_take(pool, 1, &b));
+        assert_ok(pkv_pool_unpin(pool, &b, 1));
+    }
+    pkv_block shared[SHARED];
+    assert_int_equal(pkv_pool_free_list(pool, ids, 2 * N), N);
+    memcpy(shared, ids + N - SHARED, sizeof shared);
+    for (size_t i = SHARED; i > 0; i--) {
+        assert_ok(pkv_pool_share(pool, &shared[i - 1], 1));
+    }
+    for (uint64_t i = 0; i < SHARED; i++) {
+        assert_ok(pkv_pool_release(pool, &shared[i], 1));
+        assert_int_equal(pkv_pool_free_list(pool, ids, 2 * N), N - SHARED + i + 1);
+        assert_int_equal(ids[0], shared[i]);
+        assert_ok(pkv_pool_check(pool));
+    }
+    pkv_pool_destroy(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +383,8 @@ int main(void)
         cmocka_unit_test(reset_drops_every_key_with_one_event),
         cmocka_unit_test(an_empty_pool_can_be_reset_over_and_over),
         cmocka_unit_test(content_can_be_cached_again_after_a_reset),
+        cmocka_unit_test(a_gap_does_not_come_to_the_front_when_a_sweep_ends),
+        cmocka_unit_test(what_lies_behind_the_last_block_is_not_listed),
     };
     return cmocka_run_group_tests_name("pool list", tests, NULL, NULL);
 }
