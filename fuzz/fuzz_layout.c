@@ -99,12 +99,20 @@ static uint64_t reach(uint64_t n, uint64_t stride)
     return n > 1 ? (n - 1) * stride : 0;
 }
 
+/* Adds a * b; false: more than can be counted, as axes of stride 0 may have in little memory. */
+static bool add_product(uint64_t *sum, uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return !__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(*sum, product, sum);
+}
+
 static void check_layer(const pkv_layout *l, const pkv_view *views, uint32_t n_layers)
 {
     pkv_plane planes[PKV_LAYOUT_MAX_TENSORS];
     pkv_layer_pages pages;
     pkv_format_info info;
     uint64_t rows = 0, given = 0;
+    bool counted = true;
     if (!l->known) {
         return;
     }
@@ -121,13 +129,16 @@ static void check_layer(const pkv_layout *l, const pkv_view *views, uint32_t n_l
                               reach(p->heads, p->head_stride);
         require(last + p->row_bytes <= end_of(&views[p->buffer]));
         require(p->offset >= views[p->buffer].offset * pkv_dtype_bytes(views[p->buffer].dtype));
-        rows += pages.num_blocks * pages.block_size * p->heads * p->row_bytes;
+        uint64_t slots = 0, row_bytes = 0;
+        counted = counted && add_product(&slots, pages.num_blocks, pages.block_size) &&
+                  add_product(&row_bytes, p->heads, p->row_bytes) &&
+                  add_product(&rows, slots, row_bytes);
     }
     for (uint32_t i = 0; i < l->n_tensors; i++) {
         const pkv_view *v = &views[l->tensor[i]];
-        given += elements_of(v) * pkv_dtype_bytes(v->dtype);
+        counted = counted && add_product(&given, elements_of(v), pkv_dtype_bytes(v->dtype));
     }
-    require(rows == given / (info.structure == PKV_FORMAT_CROSS_LAYER ? n_layers : 1));
+    require(!counted || rows == given / (info.structure == PKV_FORMAT_CROSS_LAYER ? n_layers : 1));
 }
 
 static void check_reading(const pkv_reading *reading, const pkv_view *views)
