@@ -7,6 +7,7 @@
  * must move. */
 #include <string.h>
 
+#include "base/array.h"
 #include "base/math.h"
 #include "pool/runs_internal.h"
 
@@ -21,17 +22,12 @@ static size_t storage_bytes(const pkvi_runs *runs, uint32_t capacity)
     return first_bytes(capacity) + (size_t)capacity * (size_t)runs->unit * sizeof(int32_t);
 }
 
-enum { TOKENS_ALIGN = 16 }; /* as arrays of sequences: array.c */
-
 static void free_storage(const pkvi_runs *runs, const pkvi_run *run)
 {
     const bool joint = !run->lent && run->apart == 0;
     runs->alloc.free(runs->alloc.ctx, run->first,
                      joint ? storage_bytes(runs, run->capacity) : first_bytes(run->capacity), 64);
-    if (run->apart > 0) {
-        runs->alloc.free(runs->alloc.ctx, run->tokens, run->apart * sizeof *run->tokens,
-                         TOKENS_ALIGN);
-    }
+    pkvi_array_free(&runs->alloc, run->tokens, run->apart, sizeof *run->tokens);
 }
 
 /* Moves the blocks of a run, whose tokens are elsewhere; false: no memory. */

@@ -6,17 +6,6 @@
 #include "pool/pool_internal.h"
 #include "seq/cache_internal.h"
 
-/* Last block first: the tail of a prefix is evicted before its head. In place, since the table is
- * forgotten next. */
-static void reverse_table(pkvi_table *t)
-{
-    for (size_t a = 0, b = t->n; a + 1 < b; a++, b--) {
-        const pkv_block swap = t->ids[a];
-        t->ids[a] = t->ids[b - 1];
-        t->ids[b - 1] = swap;
-    }
-}
-
 static void forget_table(pkvi_table *t)
 {
     t->n = t->new_from = 0;
@@ -100,11 +89,9 @@ static pkv_status defer_tables(pkv_seq *seq)
         return pkvi_fail(PKV_E_NOMEM, "pkv_seq_close: out of memory");
     }
     for (uint32_t g = c->info.n_groups; g > 0; g--) {
-        pkvi_table *t = &seq->body->tables[g - 1];
-        reverse_table(t);
-        if (t->n > 0) {
-            memcpy(c->deferred.at + c->deferred.n, t->ids, t->n * sizeof *t->ids);
-            c->deferred.n += t->n;
+        const pkvi_table *t = &seq->body->tables[g - 1];
+        for (size_t n = t->n; n > 0; n--) {
+            c->deferred.at[c->deferred.n++] = t->ids[n - 1];
         }
     }
     c->deferred_ends.at[c->deferred_ends.n++] = c->deferred.n;

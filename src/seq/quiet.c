@@ -164,7 +164,7 @@ void pkvi_advance_quietly(const pkv_step *step)
             seq->tokens[seq->n_tokens + i] = step->tokens[i];
         }
     }
-    seq->n_tokens += (size_t)step->n_tokens;
+    seq->n_tokens += step->n_tokens;
     seq->first = (uint32_t)seq->computed; /* at most quiet_until */
     seq->computed = seq->n_tokens;
     if (seq->computed >= seq->due_at) {

@@ -209,7 +209,7 @@ static pkv_status fill_seq(pkv_seq *seq, const pkv_seq_params *p)
     seq->body->report_reused = p->report_reused;
     seq->body->has_lora_id = p->has_lora_id;
     seq->body->lora_id = p->lora_id;
-    seq->n_tokens = (size_t)p->n_tokens;
+    seq->n_tokens = p->n_tokens;
     seq->body->n_prompt = p->n_tokens;
     PKVI_RETURN_IF(copy_extras(seq, p->extras));
     PKVI_RETURN_IF(copy_text(&seq->body->arena, p->session, &session));
@@ -292,10 +292,10 @@ pkv_status pkvi_append(const char *function, pkv_seq *seq, const int32_t *tokens
     if (seq->body->has_tokens) {
         memcpy(seq->tokens + seq->n_tokens, tokens, (size_t)n * sizeof *tokens);
     }
-    seq->n_tokens += (size_t)n;
+    seq->n_tokens += n;
     const pkv_status st = pkvi_extend_content(function, seq);
     if (st != PKV_OK) {
-        seq->n_tokens -= (size_t)n;
+        seq->n_tokens -= n;
     }
     return st;
 }

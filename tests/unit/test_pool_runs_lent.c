@@ -38,6 +38,15 @@ static void name_units(tree *t, const lender *l)
     assert_intact(t);
 }
 
+/* A tree whose first run is that of a lender, led to and named for so many units. */
+static void begin_named(tree *t, lender *l, const char *text, uint64_t room, uint64_t units)
+{
+    begin_tree(t);
+    begin_lender(t, text, room, l);
+    lead_lender(t, l, units);
+    name_units(t, l);
+}
+
 static void free_tokens(tree *t, lender *l)
 {
     const size_t bytes = l->capacity * sizeof *l->tokens;
@@ -65,10 +74,7 @@ static void a_run_reads_tokens_where_they_are(void **state)
     (void)state;
     tree t;
     lender l;
-    begin_tree(&t);
-    begin_lender(&t, "abcdef", 6, &l);
-    lead_lender(&t, &l, 4);
-    name_units(&t, &l);
+    begin_named(&t, &l, "abcdef", 6, 4);
     assert_ptr_equal(run_of(&t, &l)->tokens, l.tokens);
     assert_int_equal(pkvi_runs_lent(t.runs, &l.cursor, l.tokens), l.cursor.run);
     assert_match(&t, "abcdef", "1..4");
@@ -103,10 +109,7 @@ static void a_run_gets_its_own_tokens_when_somebody_else_adds_to_it(void **state
     (void)state;
     tree t;
     lender l;
-    begin_tree(&t);
-    begin_lender(&t, "abcx", 5, &l);
-    lead_lender(&t, &l, 3);
-    name_units(&t, &l);
+    begin_named(&t, &l, "abcx", 5, 3);
     (void)name(&t, "abcde", "4 5");
     assert_ptr_not_equal(run_of(&t, &l)->tokens, l.tokens);
     assert_int_equal(pkvi_runs_lent(t.runs, &l.cursor, l.tokens), 0);
@@ -123,10 +126,7 @@ static void without_memory_nobody_else_adds_to_it(void **state)
     lender l;
     text_content c;
     pkvi_cursor cursor = {0, 0, 0};
-    begin_tree(&t);
-    begin_lender(&t, "abcx", 5, &l);
-    lead_lender(&t, &l, 3);
-    name_units(&t, &l);
+    begin_named(&t, &l, "abcx", 5, 3);
     read_content("abcde", &c);
     t.memory.left = 0;
     assert_false(pkvi_runs_lead(t.runs, &cursor, &c.content, 5));
@@ -144,10 +144,7 @@ static void tokens_that_move_are_followed(void **state)
     (void)state;
     tree t;
     lender l;
-    begin_tree(&t);
-    begin_lender(&t, "abcdef", 6, &l);
-    lead_lender(&t, &l, 4);
-    name_units(&t, &l);
+    begin_named(&t, &l, "abcdef", 6, 4);
     lender old = l;
     const uint32_t run = pkvi_runs_lent(t.runs, &l.cursor, l.tokens);
     begin_lender(&t, "abcdef", 9, &l);
@@ -189,10 +186,7 @@ static void tokens_with_too_much_room_are_copied(void **state)
     for (uint64_t room = 16; room <= 20; room += 4) {
         tree t;
         lender l;
-        begin_tree(&t);
-        begin_lender(&t, "abcdefghij", room, &l);
-        lead_lender(&t, &l, 10);
-        name_units(&t, &l);
+        begin_named(&t, &l, "abcdefghij", room, 10);
         const uint32_t r = l.cursor.run;
         const uint64_t held = t.memory.held;
         const int32_t *tokens = l.tokens;
@@ -209,10 +203,7 @@ static void without_memory_too_much_room_is_kept(void **state)
     (void)state;
     tree t;
     lender l;
-    begin_tree(&t);
-    begin_lender(&t, "ab", 50, &l);
-    lead_lender(&t, &l, 2);
-    name_units(&t, &l);
+    begin_named(&t, &l, "ab", 50, 2);
     t.memory.left = 0;
     end_lender(&t, &l, true);
     assert_match(&t, "ab", "1 2");
@@ -247,10 +238,7 @@ static void a_cursor_in_a_branch_knows_what_it_lends(void **state)
     (void)state;
     tree t;
     lender l;
-    begin_tree(&t);
-    begin_lender(&t, "abc1d", 4, &l);
-    lead_lender(&t, &l, 4);
-    name_units(&t, &l);
+    begin_named(&t, &l, "abc1d", 4, 4);
     const uint32_t lent = pkvi_runs_lent(t.runs, &l.cursor, l.tokens);
     assert_int_not_equal(lent, l.cursor.run);
     assert_ptr_equal(t.runs->at[lent].tokens, l.tokens);
@@ -283,10 +271,7 @@ static void tokens_that_are_not_there_are_found(void **state)
     static const char *const text = "a run reads tokens that are not there";
     tree t;
     lender l;
-    begin_tree(&t);
-    begin_lender(&t, "abcd", 4, &l);
-    lead_lender(&t, &l, 4);
-    name_units(&t, &l);
+    begin_named(&t, &l, "abcd", 4, 4);
     pkvi_run *run = run_of(&t, &l);
     run->apart = 4 * UNIT; /* lent, and its own */
     assert_string_equal(fault_of(&t), text);
