@@ -30,8 +30,17 @@ static void gap(const pkvi_manager *m, uint64_t computed, uint64_t n_prompt, uin
     *to = pkvi_max(start, n_prompt) / m->span;
 }
 
-const pkvi_rules pkvi_rswa_rules = {
-    .skipped = skipped, .passed = gap, .match = match, .mask = pkvi_mask_nothing, .full = true};
+static uint64_t gap_until(const pkvi_manager *m, uint64_t end)
+{
+    return end + m->window - 1;
+}
+
+const pkvi_rules pkvi_rswa_rules = {.skipped = skipped,
+                                    .passed = gap,
+                                    .until = gap_until,
+                                    .match = match,
+                                    .mask = pkvi_mask_nothing,
+                                    .full = true};
 
 /* ---- outside of prefixes ---- */
 

@@ -56,6 +56,9 @@ typedef struct pkvi_rules {
     /* Blocks [*from, *to) that it never looks at again; NULL: those of the skipped tokens. */
     void (*passed)(const pkvi_manager *m, uint64_t computed, uint64_t n_prompt, uint64_t *from,
                    uint64_t *to);
+    /* The most computed tokens with which a sequence still looks at the token before `end`; where
+     * there is a gap, `end` is behind the prompt. NULL: it looks at all for good. */
+    uint64_t (*until)(const pkvi_manager *m, uint64_t end);
     /* Longest hit up to max_tokens; writes tables. NULL outside of prefixes. */
     uint64_t (*match)(const pkvi_manager *m, const pkvi_match *in, uint64_t max_tokens,
                       uint64_t *n_blocks);

@@ -5,10 +5,20 @@
 #include "base/math.h"
 #include "manager/manager.h"
 
+/* Tokens before the one that is computed. */
+static uint64_t kept(const pkvi_manager *m)
+{
+    return m->window - 1 + m->spec.extra_retained_tokens;
+}
+
 static uint64_t skipped(const pkvi_manager *m, uint64_t computed)
 {
-    const uint64_t kept = m->window - 1 + m->spec.extra_retained_tokens;
-    return computed > kept ? computed - kept : 0;
+    return computed > kept(m) ? computed - kept(m) : 0;
+}
+
+static uint64_t until(const pkvi_manager *m, uint64_t end)
+{
+    return end + kept(m) - 1;
 }
 
 static uint64_t match(const pkvi_manager *m, const pkvi_match *in, uint64_t max_tokens,
@@ -55,4 +65,5 @@ static bool mask(const pkvi_manager *m, const pkvi_mask_in *in, uint8_t *out)
     return true;
 }
 
-const pkvi_rules pkvi_sliding_rules = {.skipped = skipped, .match = match, .mask = mask};
+const pkvi_rules pkvi_sliding_rules = {
+    .skipped = skipped, .until = until, .match = match, .mask = mask};

@@ -19,6 +19,12 @@ static uint64_t skipped(const pkvi_manager *m, uint64_t computed)
     return computed > 0 ? computed - 1 : 0;
 }
 
+static uint64_t until(const pkvi_manager *m, uint64_t end)
+{
+    (void)m;
+    return end;
+}
+
 static uint64_t match(const pkvi_manager *m, const pkvi_match *in, uint64_t max_tokens,
                       uint64_t *n_blocks)
 {
@@ -179,9 +185,13 @@ void pkvi_state_remove_skipped(const pkvi_manager *m, pkv_pool *pool, pkvi_table
     t->running.retired = pkvi_max(t->running.retired, end);
 }
 
-const pkvi_rules pkvi_state_rules = {
-    .skipped = skipped, .match = match, .mask = mask, .recurrent = true, .state = true};
+const pkvi_rules pkvi_state_rules = {.skipped = skipped,
+                                     .until = until,
+                                     .match = match,
+                                     .mask = mask,
+                                     .recurrent = true,
+                                     .state = true};
 
 /* ---- states that are not kept: one runs, with scratch for drafts; no prefix is ever found ---- */
 
-const pkvi_rules pkvi_running_rules = {.skipped = skipped, .recurrent = true};
+const pkvi_rules pkvi_running_rules = {.skipped = skipped, .until = until, .recurrent = true};

@@ -47,20 +47,13 @@ static bool holds_gap(const pkv_seq *seq, const pkvi_manager *m, const pkvi_tabl
 static uint64_t quiet_in_window(const pkv_seq *seq, const pkvi_manager *m, const pkvi_table *t,
                                 uint64_t limit)
 {
+    if (!m->rules->until) {
+        return limit;
+    }
     const uint64_t passed = blocks_passed(m, seq->first, seq->body->n_prompt);
-    uint64_t low = seq->computed, high = limit; /* a step begins at what is computed before it */
-    if (limit <= low || holds_gap(seq, m, t) ||
-        blocks_passed(m, low, seq->body->n_prompt) != passed) {
-        return 0;
-    }
-    if (blocks_passed(m, high - 1, seq->body->n_prompt) == passed) {
-        return high;
-    }
-    while (high - low > 1) { /* low passes nothing; high does, or is beyond the limit */
-        const uint64_t middle = low + (high - low) / 2;
-        *(blocks_passed(m, middle, seq->body->n_prompt) == passed ? &low : &high) = middle;
-    }
-    return low + 1;
+    const uint64_t until = m->rules->until(m, (passed + 1) * m->span);
+    /* The last one may begin at `until`, with as much computed, and end behind it. */
+    return holds_gap(seq, m, t) ? 0 : pkvi_min(limit, until + 1);
 }
 
 /* As quiet_in_window(), for all that a recurrent group does in a step. */
