@@ -146,11 +146,14 @@ void pkvi_manager_grow(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t, uin
 void pkvi_manager_remove_skipped(const pkvi_manager *m, pkv_pool *pool, pkvi_table *t,
                                  uint64_t processed, uint64_t n_prompt, pkv_block *scratch)
 {
-    uint64_t from = 0, end = m->rules->skipped(m, processed) / m->span, n = 0;
     if (m->rules->state) {
         pkvi_state_remove_skipped(m, pool, t, processed, scratch);
         return;
     }
+    if (!m->rules->until) {
+        return;
+    }
+    uint64_t from = 0, end = m->rules->skipped(m, processed) / m->span, n = 0;
     if (m->rules->passed) {
         m->rules->passed(m, processed, n_prompt, &from, &end);
     }

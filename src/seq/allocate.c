@@ -255,6 +255,9 @@ void pkvi_move_first(pkv_seq *seq, uint64_t first)
 {
     for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
         const pkvi_manager *m = &seq->cache->managers[g];
+        if (!m->rules->until) {
+            continue;
+        }
         const uint64_t before = m->rules->skipped(m, seq->first) / m->span;
         const uint64_t after = m->rules->skipped(m, first) / m->span;
         if (before != after) {

@@ -13,6 +13,12 @@ typedef struct pkvi_slots_wanted {
     bool use_cached;
 } pkvi_slots_wanted;
 
+/* Whether the tokens of a group are rows of its blocks, more with each step. */
+static inline bool pkvi_has_slots(const pkvi_manager *m)
+{
+    return !m->rules->one_block && !m->rules->encoder && !m->rules->state;
+}
+
 /* Lists of copies and zero-fills begin anew, and are handed out. */
 void pkvi_begin_result(pkv_cache *cache);
 void pkvi_end_result(const pkv_cache *cache, pkv_allocate_result *out);
@@ -40,6 +46,13 @@ void pkvi_note_quiet(pkv_seq *seq);
 /* Whether a step changes nothing but numbers. Its sequence must be one of the cache. */
 bool pkvi_is_quiet(const pkv_step *step, uint64_t lookahead);
 void pkvi_advance_quietly(const pkv_step *step);
+
+/* ---- usual.c ---- */
+
+/* Whether a step is one of a sequence that just runs, and all lists that it writes have room. */
+bool pkvi_is_usual(const pkv_step *step, uint64_t lookahead);
+/* Does what pkvi_allocate() would, after the tokens are appended. */
+pkv_status pkvi_advance_usually(const pkv_step *step, uint64_t lookahead, pkv_allocate_result *out);
 
 /* ---- allocate.c ---- */
 

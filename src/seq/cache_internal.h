@@ -55,6 +55,7 @@ struct pkv_cache {
     bool shared_prefix_checkpoint,
         keys_junctions; /* recurrent states are kept where a shared prefix ends */
     bool recurrent;     /* some group keeps states */
+    bool zeroes;        /* new blocks of some group must be zeroed */
     bool has_mamba;     /* on any worker */
     uint64_t retention;
     uint64_t watermark; /* blocks */
@@ -94,7 +95,8 @@ struct pkv_cache {
 typedef struct pkvi_seq_body {
     pkv_seq *next, *prev;
     size_t token_capacity;
-    uint64_t shown; /* tokens computed by the last step that was not quiet */
+    uint64_t reserved; /* pkvi_reserve_tokens() has made room for fewer tokens than this */
+    uint64_t shown;    /* tokens computed by the last step that was not quiet */
     bool has_tokens;
     bool ready_keys;    /* keys come from the caller */
     pkvi_key_list keys; /* by_tokens: those that were asked for */
@@ -112,6 +114,7 @@ typedef struct pkvi_seq_body {
 #define PKVI_NEVER_SHOWN UINT64_MAX /* a fork whose rows nobody has seen */
     bool has_lora_id, skip_lookup, report_reused, live, waiting;
     bool is_due; /* in the cache's list */
+    bool usual;  /* it just runs, see usual.c; set and reset with quiet_until */
     bool forked; /* another sequence holds, or held, what this one computed */
 } pkvi_seq_body;
 
@@ -176,7 +179,7 @@ pkv_status pkvi_key_blocks(pkv_seq *seq, uint64_t tokens, uint64_t computed_befo
 void pkvi_report_hit(pkv_seq *seq);
 
 /* ---- quiet.c ---- */
-/* The next step of the sequence is a whole one: something that it looks at has changed. */
+/* The next step of the sequence is an allocate: something that it looks at has changed. */
 void pkvi_end_quiet(pkv_seq *seq);
 /* Keys what quiet steps have left to be keyed. Whoever looks at content, or changes it, calls it
  * first; then nobody can tell that it was late, so it may be called on a cache that is only read.

@@ -128,6 +128,7 @@ static pkv_status init_manager(pkv_cache *c, const pkv_plan *plan, uint32_t g)
         return pkvi_fail(PKV_E_OVERFLOW, "pkv_cache_create: group %" PRIu32 ": scratch blocks", g);
     }
     c->recurrent |= m->rules->state;
+    c->zeroes |= m->zeroed;
     if (pkv_spec_admission_cap(spec, limits, &m->cap) != PKV_OK) {
         m->cap = 0;
     }

@@ -70,6 +70,7 @@ static uint64_t quiet_in_state(const pkv_seq *seq, const pkvi_manager *m, const 
 void pkvi_end_quiet(pkv_seq *seq)
 {
     seq->quiet_until = 0;
+    seq->body->usual = false;
 }
 
 /* The largest number of tokens up to which nothing has to be keyed, or may be keyed later. */
@@ -86,12 +87,6 @@ static uint64_t quiet_in_units(pkv_seq *seq)
                                     before_next_unit(seq->computed, unit, c->hash_lookahead)));
 }
 
-/* Whether the tokens of a group are rows of its blocks, more with each step. */
-static bool has_slots(const pkvi_manager *m)
-{
-    return !m->rules->one_block && !m->rules->encoder && !m->rules->state;
-}
-
 /* Tokens for which all groups have slots, those of drafts that count like tokens not counted. */
 static uint64_t slots_of(const pkv_seq *seq)
 {
@@ -99,7 +94,7 @@ static uint64_t slots_of(const pkv_seq *seq)
     uint64_t slots = PKV_SPEC_LIMIT;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         const pkvi_manager *m = &c->managers[g];
-        if (has_slots(m)) {
+        if (pkvi_has_slots(m)) {
             const uint64_t room = seq->body->tables[g].n * m->span;
             slots = pkvi_min(slots, room > m->spare ? room - m->spare : 0);
         }
@@ -129,13 +124,14 @@ void pkvi_note_quiet(pkv_seq *seq)
         const pkvi_table *t = &seq->body->tables[g];
         if (m->rules->state) {
             limit = quiet_in_state(seq, m, t, limit);
-        } else if (has_slots(m)) {
+        } else if (pkvi_has_slots(m)) {
             limit = quiet_in_window(seq, m, t, limit);
         }
     }
     seq->quiet_until = (uint32_t)limit;
     seq->quiet_slots = (uint32_t)slots;
     seq->body->shown = seq->computed;
+    seq->body->usual = !c->recurrent && !c->zeroes;
 }
 
 bool pkvi_is_quiet(const pkv_step *step, uint64_t lookahead)

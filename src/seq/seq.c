@@ -75,22 +75,25 @@ static bool reserve_tokens(pkv_seq *seq, size_t n)
 bool pkvi_reserve_tokens(pkv_seq *seq, uint64_t n)
 {
     pkv_cache *c = seq->cache;
+    if (n < seq->body->reserved) {
+        return true;
+    }
     if (seq->body->has_tokens && !reserve_tokens(seq, (size_t)n)) {
         return false;
-    }
-    if (!c->info.caching) {
-        return true;
     }
     if (!pkvi_reserve_content(seq, n)) {
         return false;
     }
-    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+    for (uint32_t g = 0; c->info.caching && g < c->info.n_groups; g++) {
         const uint64_t blocks = n / c->managers[g].span + 3; /* a quiet step may go one further */
         if (!pkvi_block_list_reserve(&c->alloc, &c->hit[g], (size_t)blocks) ||
             !pkvi_byte_list_reserve(&c->alloc, &c->mask, (size_t)blocks)) {
             return false;
         }
     }
+    const uint64_t end = (n / c->info.unit + 1) * c->info.unit; /* of the unit that it ends in */
+    seq->body->reserved =
+        seq->body->has_tokens ? pkvi_min(end, seq->body->token_capacity + 1) : end;
     return true;
 }
 

@@ -1,0 +1,88 @@
+/* usual.c  Usual steps: a running sequence needs a block, lets one go, or completes a unit.
+ *
+ * This is an allocate without all that the beginning of a sequence, a fork, a load or a recurrent
+ * state add to it. It does the same in the same order: let go, count, take, key. */
+#include "base/error.h"
+#include "base/math.h"
+#include "pool/pool_internal.h"
+#include "seq/allocate.h"
+
+/* Slots for which all groups must have blocks. */
+static uint64_t slots_wanted(const pkv_step *step, uint64_t lookahead)
+{
+    const pkv_seq *seq = step->seq;
+    return pkvi_min(seq->n_tokens + step->n_tokens + lookahead, seq->cache->info.max_model_len);
+}
+
+/* Whether the lists that are written have room. That for tokens was made when the step was
+ * checked. */
+static bool has_room(const pkv_seq *seq, uint64_t slots)
+{
+    const pkv_cache *c = seq->cache;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        const pkvi_manager *m = &c->managers[g];
+        const pkvi_table *t = &seq->body->tables[g];
+        if (pkvi_has_slots(m) &&
+            (t->capacity * m->span < slots + m->spare || t->n > c->scratch.capacity)) {
+            return false;
+        }
+    }
+    return pkvi_reserve_secondary(c->pool, c->n_inside);
+}
+
+bool pkvi_is_usual(const pkv_step *step, uint64_t lookahead)
+{
+    return step->seq->body->usual && step->computed == PKV_STEP_KEEP &&
+           has_room(step->seq, slots_wanted(step, lookahead));
+}
+
+/* Blocks that a group lacks for so many slots. */
+static uint64_t lacking(const pkvi_manager *m, const pkvi_table *t, uint64_t slots)
+{
+    return pkvi_has_slots(m) && t->n * m->span < slots + m->spare
+               ? pkvi_ceil_div(slots + m->spare, m->span) - t->n
+               : 0;
+}
+
+/* All groups, or none if there are too few blocks. */
+static pkv_status grow(pkv_seq *seq, uint64_t slots, pkv_allocate_result *out)
+{
+    pkv_cache *c = seq->cache;
+    uint64_t needed = 0;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        needed += lacking(&c->managers[g], &seq->body->tables[g], slots);
+    }
+    if (needed > pkv_pool_free_count(c->pool)) {
+        out->needed = needed;
+        out->free = pkv_pool_free_count(c->pool);
+        return PKV_E_NO_BLOCKS;
+    }
+    for (uint32_t g = 0; needed > 0 && g < c->info.n_groups; g++) {
+        if (lacking(&c->managers[g], &seq->body->tables[g], slots) > 0) {
+            pkvi_manager_grow(&c->managers[g], c->pool, &seq->body->tables[g],
+                              slots + c->managers[g].spare);
+        }
+    }
+    return PKV_OK;
+}
+
+pkv_status pkvi_advance_usually(const pkv_step *step, uint64_t lookahead, pkv_allocate_result *out)
+{
+    pkv_seq *seq = step->seq;
+    const pkv_cache *c = seq->cache;
+    const uint64_t before = seq->computed, slots = slots_wanted(step, lookahead);
+    if (step->n_tokens > 0) {
+        PKVI_RETURN_IF(pkvi_append("pkv_cache_advance", seq, step->tokens, step->n_tokens));
+    }
+    pkvi_begin_changes(seq);
+    if (c->info.caching && !pkvi_place_content(seq, seq->n_tokens)) {
+        return pkvi_fail(PKV_E_NOMEM, "pkv_cache_advance: out of memory for content");
+    }
+    pkvi_remove_skipped(seq, before);
+    PKVI_RETURN_IF(grow(seq, slots, out));
+    seq->computed = seq->n_tokens;
+    pkvi_move_first(seq, before);
+    PKVI_RETURN_IF(pkvi_key_blocks(seq, seq->n_tokens, before));
+    pkvi_note_quiet(seq);
+    return PKV_OK;
+}
