@@ -89,6 +89,15 @@ static inline void pkvi_list_put_last(pkvi_list *list, pkv_block block)
     pkvi_list_put(list, block, place);
 }
 
+/* Blocks [from, to) of those that are handed out next are fetched: taking one fetches others, but
+ * not the first PKVI_AHEAD. */
+static inline void pkvi_list_fetch_front(const pkvi_list *list, uint64_t from, uint64_t to)
+{
+    for (; from < to && from < PKVI_AHEAD; from++) {
+        pkvi_fetch_far(&list->blocks[list->ids[list->first + from]]);
+    }
+}
+
 /* Fetches what taking a block out is going to need, if it is in the list. */
 static inline void pkvi_list_fetch(const pkvi_list *list, pkv_block block)
 {

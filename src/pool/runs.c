@@ -350,6 +350,11 @@ void pkvi_runs_fetch_cursor(const pkvi_runs *runs, const pkvi_cursor *cursor)
     pkvi_fetch(&runs->at[cursor->run], sizeof *runs->at);
 }
 
+void pkvi_runs_fetch_behind(const pkvi_runs *runs, const pkvi_cursor *cursor)
+{
+    pkvi_fetch_far(runs->at[cursor->run].first + cursor->at);
+}
+
 uint32_t pkvi_runs_lent(const pkvi_runs *runs, const pkvi_cursor *cursor, const int32_t *tokens)
 {
     const uint32_t r = cursor->units > 0 ? run_of_unit(runs, cursor->run, 0) : 0;

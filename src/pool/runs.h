@@ -68,6 +68,8 @@ bool pkvi_runs_lead(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_content *co
 bool pkvi_runs_leave(pkvi_runs *runs, pkvi_cursor *cursor, const int32_t *tokens, size_t capacity);
 /* Fetches what leaving is going to need. */
 void pkvi_runs_fetch_cursor(const pkvi_runs *runs, const pkvi_cursor *cursor);
+/* Fetches what naming a block of the unit behind the cursor is going to need; its run is there. */
+void pkvi_runs_fetch_behind(const pkvi_runs *runs, const pkvi_cursor *cursor);
 /* A second cursor at the same place. */
 void pkvi_runs_join(pkvi_runs *runs, const pkvi_cursor *cursor, pkvi_cursor *out);
 

@@ -43,9 +43,36 @@ uint64_t pkvi_count_needed(pkv_seq *seq, const pkvi_slots_wanted *wanted, uint64
 
 /* Works out how far the next steps are quiet, after one that was not. */
 void pkvi_note_quiet(pkv_seq *seq);
+/* A unit has become whole that is keyed before anybody looks. */
+void pkvi_note_due(pkv_seq *seq);
+
 /* Whether a step changes nothing but numbers. Its sequence must be one of the cache. */
-bool pkvi_is_quiet(const pkv_step *step, uint64_t lookahead);
-void pkvi_advance_quietly(const pkv_step *step);
+static inline bool pkvi_is_quiet(const pkv_step *step, uint64_t lookahead)
+{
+    const pkv_seq *seq = step->seq;
+    if (step->n_tokens > seq->quiet_until || lookahead > seq->quiet_slots) {
+        return false;
+    }
+    const uint64_t n = seq->n_tokens + step->n_tokens;
+    return n <= seq->quiet_until && n > seq->computed && n + lookahead <= seq->quiet_slots &&
+           step->computed == PKV_STEP_KEEP && (!seq->tokens || step->tokens);
+}
+
+static inline void pkvi_advance_quietly(const pkv_step *step)
+{
+    pkv_seq *seq = step->seq;
+    if (seq->tokens) {
+        for (uint64_t i = 0; i < step->n_tokens; i++) {
+            seq->tokens[seq->n_tokens + i] = step->tokens[i];
+        }
+    }
+    seq->n_tokens += step->n_tokens;
+    seq->first = (uint32_t)seq->computed; /* at most quiet_until */
+    seq->computed = seq->n_tokens;
+    if (seq->computed >= seq->due_at) {
+        pkvi_note_due(seq);
+    }
+}
 
 /* ---- usual.c ---- */
 
@@ -53,6 +80,12 @@ void pkvi_advance_quietly(const pkv_step *step);
 bool pkvi_is_usual(const pkv_step *step, uint64_t lookahead);
 /* Does what pkvi_allocate() would, after the tokens are appended. */
 pkv_status pkvi_advance_usually(const pkv_step *step, uint64_t lookahead, pkv_allocate_result *out);
+
+/* ---- ahead.c ---- */
+
+/* What the body of an allocated sequence names; and the blocks that this names. */
+void pkvi_fetch_named(const pkv_seq *seq);
+void pkvi_fetch_blocks(const pkv_seq *seq);
 
 /* ---- allocate.c ---- */
 

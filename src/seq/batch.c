@@ -4,10 +4,12 @@
 
 #include "base/error.h"
 #include "base/fetch.h"
+#include "base/math.h"
 #include "base/tokens.h"
+#include "pool/pool_internal.h"
 #include "seq/allocate.h"
 
-enum { FETCHED = 64 }; /* sequences whose memory is on its way while one is looked at */
+enum { GROUP = 64 }; /* sequences whose memory is on its way at once */
 
 static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t i,
                              uint64_t lookahead)
@@ -21,6 +23,7 @@ static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t 
     const uint64_t computed = keep ? seq->computed : step->computed;
     const uint64_t most = c->info.max_model_len;
     if (!keep) {
+        pkvi_key_due(seq->cache);
         PKVI_RETURN_IF(pkvi_check_rollback("pkv_cache_advance", seq, computed));
     }
     if (step->n_tokens > most || seq->n_tokens > most - step->n_tokens ||
@@ -40,42 +43,118 @@ static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t 
                            step->tokens[bad]);
 }
 
-/* A step that needs no check but of its tokens, as nearly all. */
-static bool is_plain(const pkv_step *step, uint64_t lookahead)
+/* A step that needs no check but of its tokens, as nearly all; mostly it is one. */
+static inline bool is_plain(const pkv_step *step, uint64_t lookahead)
 {
-    return pkvi_is_quiet(step, lookahead) &&
-           (!step->tokens || pkvi_first_negative(step->tokens, step->n_tokens) == step->n_tokens);
+    if (!pkvi_is_quiet(step, lookahead)) {
+        return false;
+    }
+    if (!step->tokens || (step->n_tokens == 1 && step->tokens[0] >= 0)) {
+        return true;
+    }
+    return pkvi_first_negative(step->tokens, step->n_tokens) == step->n_tokens;
+}
+
+/* A few steps that are checked together. */
+typedef struct group {
+    const pkv_step *steps; /* [n] */
+    uint64_t first;        /* of the batch */
+    uint32_t n;
+    uint32_t twice; /* the first whose sequence was named before; n: none */
+    uint64_t busy;  /* bits: those that are not plain */
+    uint64_t whole; /* bits: plain ones that complete a unit, which the next busy one will key */
+} group;
+
+/* Asks for what plain steps write, for the bodies of the others, and for the lines of n_behind
+ * later sequences. */
+static void find_busy(const pkv_cache *c, group *g, uint64_t n_behind, uint64_t lookahead)
+{
+    const pkv_step *steps = g->steps;
+    const uint64_t mark = c->marks;
+    const uint32_t n = g->n;
+    uint32_t twice = n;
+    uint64_t busy = 0, whole = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        pkv_seq *seq = steps[i].seq;
+        if (i < n_behind) {
+            pkvi_fetch_far(steps[i + GROUP].seq);
+        }
+        if (!seq || seq->cache != c) {
+            busy |= 1ULL << i;
+            continue;
+        }
+        if (!is_plain(&steps[i], lookahead)) {
+            busy |= 1ULL << i;
+            pkvi_fetch_body(seq);
+        } else if (seq->n_tokens + steps[i].n_tokens >= seq->due_at) {
+            whole |= 1ULL << i;
+        }
+        if (seq->mark == mark) {
+            twice = twice < i ? twice : i;
+        }
+        seq->mark = mark;
+        if (seq->tokens) {
+            pkvi_fetch_far(seq->tokens + seq->n_tokens);
+        }
+    }
+    g->twice = twice;
+    g->busy = busy;
+    g->whole = busy != 0 ? whole : 0;
+    for (uint64_t left = g->whole; left != 0; left &= left - 1) {
+        pkvi_fetch_body(steps[__builtin_ctzll(left)].seq);
+    }
+}
+
+static pkv_status check_group(pkv_cache *c, const group *g, uint64_t lookahead)
+{
+    for (uint64_t left = g->busy; left != 0; left &= left - 1) {
+        const uint32_t i = (uint32_t)__builtin_ctzll(left);
+        pkv_seq *seq = g->steps[i].seq;
+        if (i > g->twice) {
+            break;
+        }
+        PKVI_RETURN_IF(check_step(c, &g->steps[i], g->first + i, lookahead));
+        if (!pkvi_reserve_tokens(seq, seq->n_tokens + g->steps[i].n_tokens)) {
+            return pkvi_fail(PKV_E_NOMEM, "pkv_cache_advance: step %" PRIu64 ": out of memory",
+                             g->first + i);
+        }
+    }
+    if (g->twice < g->n) {
+        return pkvi_fail(PKV_E_INVAL, "pkv_cache_advance: step %" PRIu64 ": the sequence twice",
+                         g->first + g->twice);
+    }
+    return PKV_OK;
+}
+
+/* Asks for what busy steps are going to look at. n_before: those before this group. */
+static void fetch_busy(const pkv_cache *c, const group *g, uint64_t n_before)
+{
+    const uint64_t n = (uint64_t)__builtin_popcountll(g->busy), n_groups = c->info.n_groups;
+    for (uint64_t left = g->busy | g->whole; left != 0; left &= left - 1) {
+        pkvi_fetch_named(g->steps[__builtin_ctzll(left)].seq);
+    }
+    pkvi_list_fetch_front(&c->pool->list, n_before * n_groups, (n_before + n) * n_groups);
+    for (uint64_t left = g->busy | g->whole; left != 0; left &= left - 1) {
+        pkvi_fetch_blocks(g->steps[__builtin_ctzll(left)].seq);
+    }
 }
 
 /* Checks all steps before any is done. A sequence twice in one batch would be checked against a
  * state that it no longer has. */
 static pkv_status check_steps(pkv_cache *c, const pkv_step *steps, uint64_t n, uint64_t lookahead)
 {
+    uint64_t n_busy = 0;
     c->marks++;
-    for (uint64_t i = 0; i < n && i < FETCHED; i++) {
+    for (uint64_t i = 0; i < n && i < GROUP; i++) {
         pkvi_fetch_far(steps[i].seq);
     }
-    for (uint64_t i = 0; i < n; i++) {
-        pkv_seq *seq = steps[i].seq;
-        if (i + FETCHED < n) {
-            pkvi_fetch_far(steps[i + FETCHED].seq);
-        }
-        if (!seq || seq->cache != c || !is_plain(&steps[i], lookahead)) {
-            pkvi_key_due(c);
-            PKVI_RETURN_IF(check_step(c, &steps[i], i, lookahead));
-            if (!pkvi_reserve_tokens(seq, seq->n_tokens + steps[i].n_tokens)) {
-                return pkvi_fail(PKV_E_NOMEM, "pkv_cache_advance: step %" PRIu64 ": out of memory",
-                                 i);
-            }
-        }
-        if (seq->mark == c->marks) {
-            return pkvi_fail(PKV_E_INVAL, "pkv_cache_advance: step %" PRIu64 ": the sequence twice",
-                             i);
-        }
-        seq->mark = c->marks;
-        if (seq->tokens) {
-            pkvi_fetch_far(seq->tokens + seq->n_tokens);
-        }
+    for (uint64_t first = 0; first < n; first += GROUP) {
+        const uint32_t length = (uint32_t)pkvi_min(n - first, GROUP);
+        group g = {&steps[first], first, length, length, 0, 0};
+        find_busy(c, &g, n - first - g.n, lookahead);
+        PKVI_RETURN_IF(check_group(c, &g, lookahead));
+        fetch_busy(c, &g, n_busy);
+        n_busy += (uint64_t)__builtin_popcountll(g.busy);
     }
     return PKV_OK;
 }

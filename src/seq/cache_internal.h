@@ -218,6 +218,8 @@ bool pkvi_place_content(pkv_seq *seq, uint64_t tokens);
 pkv_seq *pkvi_seat_take(pkv_cache *cache);
 /* The sequence, which names nothing any more, is forgotten. */
 void pkvi_seat_leave(pkv_seq *seq);
+/* Asks for the memory of its body. */
+void pkvi_fetch_body(const pkv_seq *seq);
 
 /* ---- seq.c ---- */
 /* Room for so many tokens, what names them, and lookups of so long a prefix; false: no memory. */

@@ -79,7 +79,7 @@ static uint64_t quiet_in_units(pkv_seq *seq)
     const pkv_cache *c = seq->cache;
     const uint64_t unit = c->info.unit, whole = before_next_unit(seq->computed, unit, 0);
     seq->due_at = PKVI_NEVER_DUE;
-    if (c->defers && !seq->body->ready_keys) {
+    if (c->defers && !seq->body->ready_keys && !seq->body->is_due) { /* due: it lacked memory */
         seq->due_at = (uint32_t)pkvi_min(whole + 1, PKVI_NEVER_DUE);
         return whole + unit;
     }
@@ -134,35 +134,11 @@ void pkvi_note_quiet(pkv_seq *seq)
     seq->body->usual = !c->recurrent && !c->zeroes;
 }
 
-bool pkvi_is_quiet(const pkv_step *step, uint64_t lookahead)
+void pkvi_note_due(pkv_seq *seq)
 {
-    const pkv_seq *seq = step->seq;
-    if (step->n_tokens > seq->quiet_until || lookahead > seq->quiet_slots) {
-        return false;
-    }
-    const uint64_t n = seq->n_tokens + step->n_tokens;
-    return n <= seq->quiet_until && n > seq->computed && n + lookahead <= seq->quiet_slots &&
-           step->computed == PKV_STEP_KEEP && (!seq->tokens || step->tokens);
-}
-
-void pkvi_advance_quietly(const pkv_step *step)
-{
-    pkv_seq *seq = step->seq;
-    if (seq->tokens) {
-        for (uint64_t i = 0; i < step->n_tokens; i++) {
-            seq->tokens[seq->n_tokens + i] = step->tokens[i];
-        }
-    }
-    seq->n_tokens += step->n_tokens;
-    seq->first = (uint32_t)seq->computed; /* at most quiet_until */
-    seq->computed = seq->n_tokens;
-    if (seq->computed >= seq->due_at) {
-        seq->due_at = PKVI_NEVER_DUE;
-        if (!seq->body->is_due) { /* else it lacked memory before, and is in the list */
-            seq->body->is_due = true;
-            seq->cache->due.at[seq->cache->due.n++] = seq; /* open made room for each once */
-        }
-    }
+    seq->due_at = PKVI_NEVER_DUE;
+    seq->body->is_due = true;
+    seq->cache->due.at[seq->cache->due.n++] = seq; /* open made room for each once */
 }
 
 /* False: no memory, and nothing was keyed. */

@@ -6,6 +6,7 @@
  * all are freed with the cache. */
 #include <string.h>
 
+#include "base/fetch.h"
 #include "base/math.h"
 #include "base/poison.h"
 #include "seq/cache_internal.h"
@@ -23,6 +24,11 @@ static size_t body_bytes(uint32_t n_groups)
 {
     const size_t lines = (tables_at() + n_groups * sizeof(pkvi_table) + LINE - 1) / LINE;
     return (lines | 1) * LINE;
+}
+
+void pkvi_fetch_body(const pkv_seq *seq)
+{
+    pkvi_fetch(seq->body, body_bytes(seq->cache->info.n_groups));
 }
 
 static void put_seat(pkv_cache *c, pkv_seq *seq)

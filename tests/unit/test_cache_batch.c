@@ -179,6 +179,49 @@ static void a_mistake_in_any_step_means_that_nothing_is_done(void **state)
     end_cache(cache);
 }
 
+/* Of several mistakes the first is told. steps: [n]. */
+static void assert_told(pkv_cache *cache, const pkv_step *steps, uint64_t n, const char *first)
+{
+    pkv_allocate_result result;
+    uint64_t done;
+    assert_status(pkv_cache_advance(cache, steps, n, 0, &result, &done), PKV_E_INVAL);
+    assert_non_null(strstr(pkv_last_error(), first));
+}
+
+static void the_first_of_several_mistakes_is_told(void **state)
+{
+    (void)state;
+    pkv_cache *cache = full_cache(20, 160);
+    pkv_seq *a = run_n(cache, 46), *b = run_tokens(cache, diverging(0), 20);
+    const pkv_step good = step_of(a, three, 1), bad = step_of(b, NULL, 0);
+    const pkv_step before[] = {good, bad, good}, behind[] = {good, good, bad};
+    const pkv_step thrice[] = {good, good, good};
+    assert_told(cache, before, 3, "step 1: 20 tokens");
+    assert_told(cache, behind, 3, "step 1: the sequence twice");
+    assert_told(cache, thrice, 3, "step 1: the sequence twice");
+    end_cache(cache);
+}
+
+/* Steps are looked at 64 at a time. */
+static void a_sequence_twice_is_found_however_far_apart(void **state)
+{
+    (void)state;
+    enum { N = 130 };
+    pkv_cache *cache = full_cache(N + 1, 160);
+    pkv_step steps[N + 1];
+    for (int i = 0; i < N; i++) {
+        steps[i] = step_of(run_tokens(cache, diverging(0), 10), three, 1);
+    }
+    steps[N] = steps[0];
+    assert_told(cache, steps, N + 1, "step 130: the sequence twice");
+    pkv_allocate_result result;
+    uint64_t done;
+    assert_ok(pkv_cache_advance(cache, steps, N, 0, &result, &done));
+    assert_int_equal(done, N);
+    assert_int_equal(info_of(steps[N - 1].seq).computed, 11);
+    end_cache(cache);
+}
+
 static void a_rollback_that_cannot_be_means_that_nothing_is_done(void **state)
 {
     (void)state;
@@ -300,6 +343,8 @@ int main(void)
         cmocka_unit_test(zero_fills_of_all_steps_are_told_together),
         cmocka_unit_test(an_empty_batch_does_nothing),
         cmocka_unit_test(a_mistake_in_any_step_means_that_nothing_is_done),
+        cmocka_unit_test(the_first_of_several_mistakes_is_told),
+        cmocka_unit_test(a_sequence_twice_is_found_however_far_apart),
         cmocka_unit_test(a_rollback_that_cannot_be_means_that_nothing_is_done),
         cmocka_unit_test(a_lookahead_that_cannot_be_means_that_nothing_is_done),
         cmocka_unit_test(missing_arguments_are_refused),
