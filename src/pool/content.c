@@ -3,6 +3,7 @@
  * A block has one primary key, for the longest prefix it was keyed for, and any number of secondary
  * ones, for prefixes that end inside it. They come and go together. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "pool/pool_internal.h"
@@ -12,11 +13,10 @@ const pkv_key *pkvi_pool_key(const pkv_pool *pool, pkv_block block)
     return &pool->keys[block];
 }
 
-static void tell_removed(pkv_pool *pool, uint32_t entry)
+static void tell_removed(pkv_pool *pool, const pkv_key *key, uint32_t group)
 {
-    const pkv_key *key = &pool->keys[entry];
     const pkv_event event = {.type = PKV_EVENT_REMOVED,
-                             .group = pkvi_name_of(pool, entry)->group,
+                             .group = group,
                              .n_keys = 1,
                              .key_bytes = pool->key_bytes,
                              .keys = &key};
@@ -26,7 +26,21 @@ static void tell_removed(pkv_pool *pool, uint32_t entry)
 static void drop_entry(pkv_pool *pool, uint32_t entry, bool tell)
 {
     if (pkvi_index_remove(pool, entry) && tell && pool->sink.event) {
-        tell_removed(pool, entry);
+        tell_removed(pool, &pool->keys[entry], pkvi_name_of(pool, entry)->group);
+    }
+}
+
+/* The runs are of keys if anybody listens. */
+static void drop_name(pkv_pool *pool, pkv_block block, bool tell)
+{
+    const bool told = tell && pool->sink.event;
+    pkv_key key;
+    if (told) {
+        memcpy(&key, pkvi_runs_tokens(pool->runs, block), sizeof key);
+    }
+    pkvi_runs_forget(pool->runs, block);
+    if (told) {
+        tell_removed(pool, &key, pool->group);
     }
 }
 
@@ -38,7 +52,7 @@ void pkvi_drop_keys(pkv_pool *pool, pkv_block block, bool tell)
     pool->blocks[block].units = 0;
     pool->version++;
     if (pool->runs) {
-        pkvi_runs_forget(pool->runs, block);
+        drop_name(pool, block, tell);
         return;
     }
     drop_entry(pool, block, tell);
@@ -229,22 +243,52 @@ void pkvi_pool_report(pkv_pool *pool, const pkv_chain *chain, uint64_t n, uint64
     tell_stored(pool, chain, 0, n, block_size, group, n);
 }
 
-pkv_status pkvi_pool_name(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_block *table,
-                          uint64_t from, uint64_t to)
+/* Whether a block of a table has this place already. */
+static bool is_placed(const pkv_pool *pool, const pkvi_cursor *cursor, const pkv_block *table,
+                      uint64_t i)
 {
+    return pool->blocks[table[i]].units > i && pkvi_runs_is_named(pool->runs, cursor, i, table[i]);
+}
+
+/* Notes what is going to be stored; tells what blocks that have another name lose by it. */
+static uint64_t note_stored(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_chain *chain,
+                            const pkv_block *table, uint64_t from, uint64_t to)
+{
+    uint64_t n = 0;
     for (uint64_t i = from; i < to; i++) {
-        if (pool->blocks[table[i]].units > i &&
-            !pkvi_runs_is_named(pool->runs, cursor, i, table[i])) {
+        if (table[i] == PKV_BLOCK_NULL || is_placed(pool, cursor, table, i)) {
+            continue;
+        }
+        pkvi_drop_keys(pool, table[i], true);
+        pool->event_keys[n] = &chain->keys[i];
+        pool->event_positions[n++] = i * pool->unit;
+    }
+    return n;
+}
+
+pkv_status pkvi_pool_name(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_chain *chain,
+                          const pkv_block *table, uint64_t from, uint64_t to, uint32_t group)
+{
+    uint64_t n_told = 0;
+    for (uint64_t i = from; i < to; i++) {
+        if (pool->blocks[table[i]].units > i && !is_placed(pool, cursor, table, i)) {
             return pkvi_fail(PKV_E_CORRUPT,
                              "pkv_seq_allocate: block %" PRIu32 " is keyed for %" PRIu64 " tokens",
                              table[i], pkv_pool_block_tokens(pool, table[i]));
         }
+    }
+    pool->group = group;
+    if (pool->sink.event) {
+        n_told = note_stored(pool, cursor, chain, table, from, to);
     }
     pool->version += pkvi_runs_name(pool->runs, cursor, table, from, to);
     for (uint64_t i = from; i < to; i++) {
         if (table[i] != PKV_BLOCK_NULL) {
             pool->blocks[table[i]].units = (uint32_t)i + 1;
         }
+    }
+    if (n_told > 0) {
+        tell_stored(pool, chain, from, to, pool->unit, group, n_told);
     }
     return PKV_OK;
 }

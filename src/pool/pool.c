@@ -48,7 +48,7 @@ static pkv_status check_params(const pkv_pool_params *p)
     return PKV_OK;
 }
 
-static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p, bool by_tokens)
+static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p, uint64_t run_unit)
 {
     const size_t n = (size_t)p->n_blocks;
     pool->blocks = pkvi_arena_lines(&pool->arena, n, sizeof *pool->blocks);
@@ -64,14 +64,15 @@ static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p, bool by_to
         pool->samples = pkvi_arena_get(&pool->arena, n, sizeof *pool->samples);
         ok = pool->samples != NULL;
     }
-    if (ok && p->caching && by_tokens) {
-        pool->runs = pkvi_runs_create(&pool->arena.hooks, pool->blocks, p->n_blocks, p->unit);
-        return pool->runs != NULL;
-    }
     if (!ok || !p->caching) {
         return ok;
     }
-    ok = pkvi_entries_create(pool, p->n_blocks * p->units_per_block);
+    if (run_unit > 0) {
+        pool->runs = pkvi_runs_create(&pool->arena.hooks, pool->blocks, p->n_blocks, run_unit);
+        ok = pool->runs != NULL;
+    } else {
+        ok = pkvi_entries_create(pool, p->n_blocks * p->units_per_block);
+    }
     if (ok && p->sink.event) {
         pool->event_keys =
             pkvi_arena_get(&pool->arena, (size_t)p->max_table + 1, sizeof *pool->event_keys);
@@ -96,10 +97,10 @@ static void list_all(pkv_pool *pool)
 
 pkv_status pkv_pool_create(const pkv_pool_params *params, pkv_pool **out)
 {
-    return pkvi_pool_create(params, false, out);
+    return pkvi_pool_create(params, 0, out);
 }
 
-pkv_status pkvi_pool_create(const pkv_pool_params *params, bool by_tokens, pkv_pool **out)
+pkv_status pkvi_pool_create(const pkv_pool_params *params, uint64_t run_unit, pkv_pool **out)
 {
     pkv_pool_params p;
     pkvi_arena arena;
@@ -119,7 +120,7 @@ pkv_status pkvi_pool_create(const pkv_pool_params *params, bool by_tokens, pkv_p
     }
     pool->arena = arena;
     pool->n_blocks = p.n_blocks;
-    if (!allocate_arrays(pool, &p, by_tokens)) {
+    if (!allocate_arrays(pool, &p, run_unit)) {
         pkv_pool_destroy(pool);
         return pkvi_fail(PKV_E_NOMEM, "pkv_pool_create: out of memory for %" PRIu64 " blocks",
                          p.n_blocks);

@@ -352,7 +352,9 @@ void pkvi_runs_fetch_cursor(const pkvi_runs *runs, const pkvi_cursor *cursor)
 
 void pkvi_runs_fetch_behind(const pkvi_runs *runs, const pkvi_cursor *cursor)
 {
-    pkvi_fetch_far(runs->at[cursor->run].first + cursor->at);
+    if (cursor->run != 0) {
+        pkvi_fetch_far(runs->at[cursor->run].first + cursor->at);
+    }
 }
 
 uint32_t pkvi_runs_lent(const pkvi_runs *runs, const pkvi_cursor *cursor, const int32_t *tokens)
@@ -422,6 +424,12 @@ bool pkvi_runs_is_named(const pkvi_runs *runs, const pkvi_cursor *cursor, uint64
     const uint32_t r = run_of_unit(runs, cursor->run, unit);
     return runs->blocks[block].name.run == r &&
            runs->blocks[block].name.at == unit - runs->at[r].depth;
+}
+
+const int32_t *pkvi_runs_tokens(const pkvi_runs *runs, pkv_block block)
+{
+    const pkvi_name *name = &runs->blocks[block].name;
+    return runs->at[name->run].tokens + name->at * runs->unit;
 }
 
 void pkvi_runs_forget(pkvi_runs *runs, pkv_block block)

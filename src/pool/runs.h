@@ -12,7 +12,10 @@
  * if none; equal blocks form a ring in the order in which they were keyed. A unit without a block
  * stays as long as something hangs on it: a later unit with a block, or a sequence.
  *
- * Only one cache group can be found this way, whose blocks are one unit each. */
+ * Only one cache group can be found this way, whose blocks are one unit each.
+ *
+ * Where somebody wants keys, the "tokens" of a unit are the PKVI_KEY_WORDS words of its key: a key
+ * names all before it, so equal keys are the same place. */
 #ifndef PKVI_RUNS_H
 #define PKVI_RUNS_H
 
@@ -45,6 +48,8 @@ typedef struct pkvi_cursor {
 } pkvi_cursor;
 
 typedef struct pkvi_runs pkvi_runs;
+
+enum { PKVI_KEY_WORDS = sizeof(pkv_key) / sizeof(int32_t) };
 
 /* NULL: no memory. unit in tokens. Borrows the blocks, whose names are its own. */
 pkvi_runs *pkvi_runs_create(const pkv_alloc *alloc, pkvi_block *blocks, uint64_t n_blocks,
@@ -91,6 +96,8 @@ uint64_t pkvi_runs_name(pkvi_runs *runs, const pkvi_cursor *cursor, const pkv_bl
 /* Whether the block is named for this unit before the cursor. */
 bool pkvi_runs_is_named(const pkvi_runs *runs, const pkvi_cursor *cursor, uint64_t unit,
                         pkv_block block);
+/* The tokens of the unit that the block is named for; it must have a name. */
+const int32_t *pkvi_runs_tokens(const pkvi_runs *runs, pkv_block block);
 /* The block has no name any more. It must have one. */
 void pkvi_runs_forget(pkvi_runs *runs, pkv_block block);
 /* Fetches what forgetting a block is going to need. */

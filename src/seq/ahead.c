@@ -30,9 +30,10 @@ void pkvi_fetch_named(const pkv_seq *seq)
     if (c->info.caching && seq->tokens) { /* of a unit that becomes whole */
         pkvi_fetch_far(seq->tokens + seq->n_tokens - pkvi_min(c->info.unit, seq->n_tokens));
     }
-    if (c->by_tokens) {
+    if (c->by_runs) {
         pkvi_runs_fetch_cursor(c->pool->runs, &body->cursor);
-    } else if (body->keys.n > 0) {
+    }
+    if (body->keys.n > 0) {
         pkvi_fetch_far(body->keys.at + body->keys.n - 1);
         pkvi_fetch_far(body->keys.at + body->keys.n);
     }
@@ -41,7 +42,7 @@ void pkvi_fetch_named(const pkv_seq *seq)
 void pkvi_fetch_blocks(const pkv_seq *seq)
 {
     const pkv_cache *c = seq->cache;
-    if (c->by_tokens) {
+    if (c->by_runs) {
         pkvi_runs_fetch_behind(c->pool->runs, &seq->body->cursor);
     }
     for (uint32_t g = 0; g < c->info.n_groups; g++) {

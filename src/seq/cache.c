@@ -57,6 +57,7 @@ static pkv_status create_pool(pkv_cache *c, const pkv_cache_params *params)
             p.units_per_block = pkvi_max(p.units_per_block, pkvi_min(units, 2)); /* grows */
         }
     }
+    const uint64_t run_unit = c->by_tokens ? c->info.unit : PKVI_KEY_WORDS;
     p.lookahead = c->hash_lookahead;
     p.max_table = params->sink.event ? longest_table(c) : 0;
     p.alloc = &c->alloc;
@@ -67,7 +68,7 @@ static pkv_status create_pool(pkv_cache *c, const pkv_cache_params *params)
     p.residency_ctx = params->residency_ctx;
     p.clock_ns = params->clock_ns;
     p.on_residency = params->on_residency;
-    const pkv_status st = pkvi_pool_create(&p, c->by_tokens, &c->pool);
+    const pkv_status st = pkvi_pool_create(&p, c->by_runs ? run_unit : 0, &c->pool);
     if (st != PKV_OK) {
         pkvi_error_rename("pkv_cache_create");
     }
@@ -112,12 +113,12 @@ static void read_plan(pkv_cache *c, const pkv_cache_params *params)
     c->watermark = (uint64_t)(params->watermark * (double)s->num_blocks);
 }
 
-/* Tokens alone can name content where one group of full attention is all that is looked up, and its
- * blocks are one unit each. */
-static bool can_find_by_tokens(const pkv_cache *c)
+/* The tree of runs finds content where one group of full attention is all that is looked up, and
+ * its blocks are one unit each. */
+static bool can_walk_runs(const pkv_cache *c)
 {
     uint32_t n = 0;
-    bool ok = c->info.caching && c->hash_lookahead == 0;
+    bool ok = c->info.caching;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         const pkvi_manager *m = &c->managers[g];
         n += m->cacheable;
@@ -128,16 +129,25 @@ static bool can_find_by_tokens(const pkv_cache *c)
 
 static pkv_status choose_index(pkv_cache *c, const pkv_cache_params *p)
 {
-    const bool can = can_find_by_tokens(c) && !p->sink.event;
-    if (p->index > PKV_INDEX_KEYS) {
+    const bool runs = can_walk_runs(c);
+    const bool tokens = runs && c->hash_lookahead == 0 && !p->sink.event;
+    const bool any = p->index == PKV_INDEX_AUTO;
+    if (p->index > PKV_INDEX_CHAINS) {
         return pkvi_fail(PKV_E_INVAL, "pkv_cache_create: index %" PRIu32, p->index);
     }
-    if (p->index == PKV_INDEX_TOKENS && !can) {
+    if (p->index == PKV_INDEX_TOKENS && !tokens) {
         return pkvi_fail(PKV_E_UNSUPPORTED,
                          "pkv_cache_create: index PKV_INDEX_TOKENS needs caching of one group of "
                          "full attention, without events or keys that look ahead");
     }
-    c->by_tokens = can && p->index != PKV_INDEX_KEYS;
+    if (p->index == PKV_INDEX_CHAINS && !runs) {
+        return pkvi_fail(PKV_E_UNSUPPORTED,
+                         "pkv_cache_create: index PKV_INDEX_CHAINS needs caching of one group of "
+                         "full attention");
+    }
+    c->by_tokens = p->index == PKV_INDEX_TOKENS || (any && tokens);
+    c->by_runs =
+        c->by_tokens || p->index == PKV_INDEX_CHAINS || (any && runs && p->sink.event != NULL);
     c->defers = c->info.caching && !p->sink.event && !c->recurrent && c->unfinished == 0 &&
                 c->hash_lookahead == 0;
     return PKV_OK;

@@ -41,7 +41,8 @@ struct pkv_cache {
     pkvi_manager *managers;     /* [n_groups] */
     pkvi_lookup_group *lookups; /* [n_lookups] full attention first */
     uint32_t n_lookups;
-    bool by_tokens; /* content is found by tokens; keys are computed when they are asked for */
+    bool by_runs;   /* content is found in the pool's tree of runs: by tokens or, else, by keys */
+    bool by_tokens; /* ... by tokens; keys are computed when they are asked for */
     bool hybrid;    /* several groups */
     bool any_drop;  /* some group's hits lose a block */
     uint32_t dcp;
@@ -102,7 +103,7 @@ typedef struct pkvi_seq_body {
     pkvi_key_list keys; /* by_tokens: those that were asked for */
     pkvi_tag_list tags; /* by_tokens: of the first n_tagged units */
     uint64_t n_tagged;  /* units */
-    pkvi_cursor cursor; /* by_tokens: behind the units whose content has a place */
+    pkvi_cursor cursor; /* by_runs: behind the units whose content has a place */
     pkvi_table *tables; /* [n_groups] */
     pkv_extras *extras; /* with all that it points to, or NULL */
     const char *session;
@@ -207,10 +208,15 @@ void pkvi_begin_state_step(pkv_cache *cache);
 uint64_t pkvi_known_units(const pkv_seq *seq);
 /* Keys of the units that have become whole, or what else will name them; there is room for it. */
 pkv_status pkvi_extend_content(const char *function, pkv_seq *seq);
+/* How much room to make for n items, so many a unit: a unit more at first, a fourth more where they
+ * grow, at most `most`. The tree of runs may keep them when the sequence is closed. */
+size_t pkvi_room_for(size_t capacity, size_t n, size_t unit, size_t most);
+/* pkvi_array_resized() of what the sequence may have lent to the tree of runs. */
+void *pkvi_lent_resized(pkv_seq *seq, void *items, size_t *capacity, size_t room, size_t bytes);
 /* Room for what names the units of so many tokens; false: no memory. */
 bool pkvi_reserve_content(pkv_seq *seq, uint64_t n_tokens);
 pkvi_content pkvi_content_of(const pkv_seq *seq);
-/* By tokens: makes places for the whole units of the first so many tokens; false: no memory. */
+/* By runs: makes places for the whole units of the first so many tokens; false: no memory. */
 bool pkvi_place_content(pkv_seq *seq, uint64_t tokens);
 
 /* ---- seat.c ---- */

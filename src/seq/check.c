@@ -39,10 +39,10 @@ pkv_status pkv_cache_check(const pkv_cache *cache)
         return st;
     }
     uint64_t n_cursors = 0;
-    for (const pkv_seq *seq = cache->first; cache->by_tokens && seq; seq = seq->body->next) {
+    for (const pkv_seq *seq = cache->first; cache->by_runs && seq; seq = seq->body->next) {
         n_cursors += seq->body->cursor.run != 0;
     }
-    if (cache->by_tokens && pkvi_runs_n_cursors(cache->pool->runs) != n_cursors) {
+    if (cache->by_runs && pkvi_runs_n_cursors(cache->pool->runs) != n_cursors) {
         return pkvi_fail(PKV_E_CORRUPT, "pkv_cache_check: places are held by nobody");
     }
     uint32_t *refs = count_references(cache);

@@ -45,6 +45,27 @@ void pkvi_release_tables(pkv_seq *seq)
     pkvi_end_quiet(seq);
 }
 
+/* What a run reads of its content stays there, and is the run's. */
+static void leave_runs(pkv_seq *seq)
+{
+    const pkv_cache *c = seq->cache;
+    pkvi_seq_body *body = seq->body;
+    if (!c->by_runs) {
+        return;
+    }
+    const size_t keys = body->keys.capacity * PKVI_KEY_WORDS;
+    if (!pkvi_runs_leave(c->pool->runs, &body->cursor, pkvi_content_of(seq).tokens,
+                         c->by_tokens ? body->token_capacity : keys)) {
+        return;
+    }
+    if (c->by_tokens) {
+        seq->tokens = NULL;
+        body->token_capacity = 0;
+    } else {
+        body->keys = (pkvi_key_list){NULL, 0, 0};
+    }
+}
+
 void pkvi_seq_free(pkv_seq *seq)
 {
     pkv_cache *c = seq->cache;
@@ -66,10 +87,8 @@ void pkvi_seq_free(pkv_seq *seq)
         pkvi_array_free(&c->alloc, t->ids, t->capacity, sizeof *t->ids);
         pkvi_array_free(&c->alloc, t->fresh, t->fresh_capacity, sizeof *t->fresh);
     }
-    if (!c->by_tokens || !pkvi_runs_leave(c->pool->runs, &seq->body->cursor, seq->tokens,
-                                          seq->body->token_capacity)) {
-        pkvi_array_free(&c->alloc, seq->tokens, seq->body->token_capacity, sizeof *seq->tokens);
-    }
+    leave_runs(seq);
+    pkvi_array_free(&c->alloc, seq->tokens, seq->body->token_capacity, sizeof *seq->tokens);
     pkvi_tag_list_free(&c->alloc, &seq->body->tags);
     pkvi_key_list_free(&c->alloc, &seq->body->keys);
     pkvi_arena_free(&seq->body->arena);
@@ -118,7 +137,7 @@ static void fetch_for_close(const pkv_seq *seq)
     pkvi_fetch(body->tables, sizeof *body->tables);
     pkvi_fetch(c, sizeof *c);
     pkvi_fetch(c->pool, sizeof *c->pool);
-    if (c->by_tokens) {
+    if (c->by_runs) {
         pkvi_runs_fetch_cursor(c->pool->runs, &body->cursor);
     }
 }

@@ -1,4 +1,5 @@
-/* content.c  What names the content of a sequence: its keys, or its tokens.
+/* content.c  What names the content of a sequence: its keys, or its tokens; where the tree of runs
+ * finds it, either, each unit behind the one before it.
  *
  * Where nobody wants keys, they are not computed: full attention finds equal content by comparing
  * tokens, and takes the same decisions. What else a unit depends on, an adapter, media, a salt, is
@@ -17,12 +18,48 @@ uint64_t pkvi_known_units(const pkv_seq *seq)
     return seq->cache->by_tokens ? seq->n_tokens / seq->cache->info.unit : seq->body->keys.n;
 }
 
+size_t pkvi_room_for(size_t capacity, size_t n, size_t unit, size_t most)
+{
+    const size_t grown = ((capacity == 0 ? n : n + n / 4) / unit + 2) * unit;
+    return (size_t)pkvi_max(n, pkvi_min(grown, most));
+}
+
+void *pkvi_lent_resized(pkv_seq *seq, void *items, size_t *capacity, size_t room, size_t bytes)
+{
+    const pkv_cache *c = seq->cache;
+    pkvi_runs *runs = c->by_runs ? c->pool->runs : NULL;
+    const uint32_t lent = runs ? pkvi_runs_lent(runs, &seq->body->cursor, items) : 0;
+    void *moved = pkvi_array_resized(&c->alloc, items, capacity, room, bytes);
+    if (moved && lent != 0) {
+        pkvi_runs_moved(runs, lent, moved);
+    }
+    return moved;
+}
+
+/* Keys that a run may read. */
+static bool reserve_chain(pkv_seq *seq, size_t n)
+{
+    const pkv_cache_info *info = &seq->cache->info;
+    pkvi_key_list *keys = &seq->body->keys;
+    if (n <= keys->capacity) {
+        return true;
+    }
+    const size_t most = (size_t)(info->max_model_len / info->unit + 1);
+    void *moved = pkvi_lent_resized(seq, keys->at, &keys->capacity,
+                                    pkvi_room_for(keys->capacity, n, 1, most), sizeof *keys->at);
+    keys->at = moved ? moved : keys->at;
+    return moved != NULL;
+}
+
 bool pkvi_reserve_content(pkv_seq *seq, uint64_t n_tokens)
 {
     const pkv_cache *c = seq->cache;
     const size_t units = (size_t)(n_tokens / c->info.unit + 1);
     if (!c->info.caching) {
         return true;
+    }
+    if (c->by_runs && !c->by_tokens) {
+        return reserve_chain(seq, units);
     }
     if (!c->by_tokens) {
         return pkvi_key_list_reserve(&c->alloc, &seq->body->keys, units);
@@ -133,6 +170,9 @@ pkv_status pkvi_extend_content(const char *function, pkv_seq *seq)
 
 pkvi_content pkvi_content_of(const pkv_seq *seq)
 {
+    if (!seq->cache->by_tokens) {
+        return (pkvi_content){.tokens = (int32_t *)(void *)seq->body->keys.at, .lends = true};
+    }
     return (pkvi_content){.tokens = seq->tokens,
                           .lends = true,
                           .tags = seq->body->tags.at,
@@ -142,7 +182,11 @@ pkvi_content pkvi_content_of(const pkv_seq *seq)
 bool pkvi_place_content(pkv_seq *seq, uint64_t tokens)
 {
     const pkv_cache *c = seq->cache;
+    if (!c->by_runs) {
+        return true;
+    }
     const pkvi_content content = pkvi_content_of(seq);
-    return !c->by_tokens || pkvi_runs_lead(c->pool->runs, &seq->body->cursor, &content,
-                                           pkvi_min(tokens, seq->n_tokens) / c->info.unit);
+    const uint64_t units = pkvi_min(tokens, seq->n_tokens) / c->info.unit;
+    return pkvi_runs_lead(c->pool->runs, &seq->body->cursor, &content,
+                          pkvi_min(units, pkvi_known_units(seq)));
 }

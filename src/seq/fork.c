@@ -102,7 +102,7 @@ pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out)
     for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
         pkvi_pool_share(seq->cache->pool, child->body->tables[g].ids, child->body->tables[g].n);
     }
-    if (seq->cache->by_tokens) {
+    if (seq->cache->by_runs) {
         pkvi_runs_join(seq->cache->pool->runs, &seq->body->cursor, &child->body->cursor);
     }
     child->body->ready_keys = seq->body->ready_keys;

@@ -67,8 +67,10 @@ static pkv_status key_whole(pkv_seq *seq, uint32_t g, uint64_t tokens)
     if (keyed >= whole) {
         return PKV_OK;
     }
-    if (c->by_tokens) {
-        PKVI_RETURN_IF(pkvi_pool_name(c->pool, &seq->body->cursor, t->ids, keyed, whole));
+    if (c->by_runs) {
+        const pkv_chain chain = pkvi_chain_of(seq);
+        PKVI_RETURN_IF(
+            pkvi_pool_name(c->pool, &seq->body->cursor, &chain, t->ids, keyed, whole, g));
         t->n_keyed = whole;
         t->tracked = true;
         return PKV_OK;

@@ -13,11 +13,11 @@
 
 void pkvi_fetch_for_lookup(const pkv_seq *seq)
 {
-    enum { FIRST_TOKENS = 512 }; /* bytes; the processor reads on by itself */
+    enum { FIRST = 512 }; /* bytes; the processor reads on by itself */
     pkvi_fetch(seq, sizeof *seq);
     const pkv_cache *c = seq->cache;
     pkvi_fetch(seq->body, sizeof *seq->body);
-    pkvi_fetch(seq->tokens, FIRST_TOKENS);
+    pkvi_fetch(c->by_tokens ? (const void *)seq->tokens : seq->body->keys.at, FIRST);
     pkvi_fetch(c, offsetof(pkv_cache, zero));
     pkvi_fetch(c->pool, sizeof *c->pool);
     pkvi_fetch(c->managers, sizeof *c->managers);

@@ -45,31 +45,19 @@ static pkv_status copy_tokens(const char *function, int32_t *to, const int32_t *
     return PKV_OK;
 }
 
-/* A unit more than a prompt has, a fourth more where it grows; in whole units, so that it grows in
- * steps that take a block anyway. The tree of runs may keep this piece when the sequence is
- * closed. */
+/* In whole units, so that it grows in steps that take a block anyway. */
 static bool reserve_tokens(pkv_seq *seq, size_t n)
 {
-    const pkv_cache *c = seq->cache;
-    pkvi_seq_body *body = seq->body;
-    if (n <= body->token_capacity) {
+    const pkv_cache_info *info = &seq->cache->info;
+    size_t *capacity = &seq->body->token_capacity;
+    if (n <= *capacity) {
         return true;
     }
-    const size_t unit = (size_t)c->info.unit;
-    const size_t grown = ((body->token_capacity == 0 ? n : n + n / 4) / unit + 2) * unit;
-    const size_t room = (size_t)pkvi_max(n, pkvi_min(grown, c->info.max_model_len));
-    pkvi_runs *runs = c->by_tokens ? c->pool->runs : NULL;
-    const uint32_t lent = runs ? pkvi_runs_lent(runs, &body->cursor, seq->tokens) : 0;
-    int32_t *tokens =
-        pkvi_array_resized(&c->alloc, seq->tokens, &body->token_capacity, room, sizeof *tokens);
-    if (!tokens) {
-        return false;
-    }
-    seq->tokens = tokens;
-    if (lent != 0) {
-        pkvi_runs_moved(runs, lent, tokens);
-    }
-    return true;
+    const size_t room =
+        pkvi_room_for(*capacity, n, (size_t)info->unit, (size_t)info->max_model_len);
+    void *tokens = pkvi_lent_resized(seq, seq->tokens, capacity, room, sizeof *seq->tokens);
+    seq->tokens = tokens ? tokens : seq->tokens;
+    return tokens != NULL;
 }
 
 bool pkvi_reserve_tokens(pkv_seq *seq, uint64_t n)
@@ -167,7 +155,7 @@ static pkv_status check_open(const pkv_cache *c, const pkv_seq_params *p)
     if (p->keys && c->by_tokens) {
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_seq_open: keys: this cache finds content by its tokens; make it with "
-                         "index PKV_INDEX_KEYS");
+                         "index PKV_INDEX_CHAINS or PKV_INDEX_KEYS");
     }
     const uint64_t n_keys = pkv_key_count(p->n_tokens, c->info.unit, c->hash_lookahead);
     if (p->keys && p->n_keys != n_keys) {

@@ -405,6 +405,12 @@ static void every_sequence_on_full_attention_agrees_by_tokens(void **state)
     walk_full(PKV_INDEX_TOKENS);
 }
 
+static void every_sequence_on_full_attention_agrees_by_chains(void **state)
+{
+    (void)state;
+    walk_full(PKV_INDEX_CHAINS);
+}
+
 static void every_sequence_on_chunks_agrees(void **state)
 {
     (void)state;
@@ -458,6 +464,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(every_sequence_on_full_attention_agrees, tell_path),
         cmocka_unit_test_teardown(every_sequence_on_full_attention_agrees_by_tokens, tell_path),
+        cmocka_unit_test_teardown(every_sequence_on_full_attention_agrees_by_chains, tell_path),
         cmocka_unit_test_teardown(every_sequence_on_chunks_agrees, tell_path),
         cmocka_unit_test_teardown(every_sequence_on_a_hybrid_agrees, tell_path),
         cmocka_unit_test_teardown(every_sequence_on_a_hybrid_that_keeps_few_blocks_agrees,

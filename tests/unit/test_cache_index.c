@@ -1,21 +1,29 @@
-/* test_cache_index.c  Content that is found by its tokens is what would be found by its keys: two
- * caches of one plan get the same work. PKV_SEED, PKV_RANDOM_OPS: twin_cache.h. */
+/* test_cache_index.c  Content that is found by its tokens, or by chains of keys, is what would be
+ * found by its keys: two caches of one plan get the same work. PKV_SEED, PKV_RANDOM_OPS:
+ * twin_cache.h. */
 #include "countdown.h"
 #include "twin_work.h"
 
 enum { OPS = 20000 };
 
-static const uint32_t tokens_and_keys[] = {PKV_INDEX_TOKENS, PKV_INDEX_KEYS};
-
-static void run_plan(const pkv_plan_params *params)
+static void run_twins(const pkv_plan_params *params, uint32_t index, bool events, bool ready)
 {
     static twin t;
     memset(&t, 0, sizeof t);
     t.extras = true;
-    begin_twin(&t, params, tokens_and_keys);
+    t.events = events;
+    t.ready = ready;
+    begin_twin(&t, params, (const uint32_t[]){index, PKV_INDEX_KEYS});
     run_twin(&t, OPS);
     assert_true(number_from("PKV_RANDOM_OPS", OPS) < OPS || (t.tagged > 50 && t.refusals > 0));
     end_twin(&t);
+}
+
+static void run_plan(const pkv_plan_params *params)
+{
+    run_twins(params, PKV_INDEX_TOKENS, false, false);
+    run_twins(params, PKV_INDEX_CHAINS, false, true);
+    run_twins(params, PKV_INDEX_AUTO, true, true);
 }
 
 static void full_attention_finds_the_same(void **state)
@@ -69,6 +77,20 @@ static void blocks_over_two_ranks_are_found_the_same(void **state)
     pkv_plan_params params = blocks_for(layers, 1, 40, 320);
     params.dcp = 2;
     run_plan(&params);
+}
+
+static void keys_that_look_ahead_are_found_the_same(void **state)
+{
+    (void)state;
+    const pkv_spec layers[] = {full()};
+    pkv_plan_params params = blocks_for(layers, 1, 50, 320);
+    params.draft_method = PKV_DRAFT_EAGLE;
+    params.draft_tokens = 1;
+    run_twins(&params, PKV_INDEX_CHAINS, true, true);
+    params.draft_method = PKV_DRAFT_MTP_MULTI;
+    params.draft_tokens = 3;
+    params.draft_lookahead_hashes = 1;
+    run_twins(&params, PKV_INDEX_CHAINS, true, true);
 }
 
 /* ---- what belongs to content ---- */
@@ -298,12 +320,59 @@ static void tokens_alone_cannot_serve_every_cache(void **state)
     assert_no_cache(&one, PKV_INDEX_TOKENS, NULL, PKV_E_UNSUPPORTED, "caching");
 }
 
+static void chains_cannot_serve_every_cache(void **state)
+{
+    (void)state;
+    const pkv_spec layers[] = {full(), windowed(32)}, chunks[] = {chunked(64)};
+    pkv_plan_params one = blocks_for(layers, 1, 20, 160);
+    const pkv_plan_params two = blocks_for(layers, 2, 40, 160);
+    const pkv_plan_params other = blocks_for(chunks, 1, 20, 160);
+    assert_no_cache(&two, PKV_INDEX_CHAINS, NULL, PKV_E_UNSUPPORTED, "one group");
+    assert_no_cache(&other, PKV_INDEX_CHAINS, NULL, PKV_E_UNSUPPORTED, "full attention");
+    one.caching = 0;
+    assert_no_cache(&one, PKV_INDEX_CHAINS, NULL, PKV_E_UNSUPPORTED, "caching");
+}
+
+/* Whether the pool of a cache finds the first key of a prompt that is cached. */
+static bool finds_key(uint32_t index, event_log *log)
+{
+    const pkv_spec layers[] = {full()};
+    const pkv_plan_params plan_params = blocks_for(layers, 1, 20, 160);
+    pkv_plan *plan = plan_of(&plan_params);
+    pkv_cache_params params = cache_params_of(plan, log);
+    pkv_cache *cache;
+    uint64_t n;
+    const uint32_t group = 0;
+    pkv_block id;
+    params.index = index;
+    assert_ok(pkv_cache_create(&params, &cache));
+    pkv_plan_destroy(plan);
+    pkv_seq *seq = run_n(cache, 40);
+    const pkv_key *keys = keys_of_seq(seq, &n);
+    const pkv_pool *pool = pkv_cache_get_pool(cache);
+    const bool found = pkv_pool_lookup(pool, keys, &group, 1, &id) == PKV_OK;
+    assert_true(!found || id == 1);
+    end_cache(cache);
+    return found;
+}
+
+static void only_the_index_of_keys_finds_a_key_by_itself(void **state)
+{
+    (void)state;
+    static event_log log;
+    assert_true(finds_key(PKV_INDEX_KEYS, NULL));
+    assert_true(finds_key(PKV_INDEX_KEYS, &log));
+    assert_false(finds_key(PKV_INDEX_CHAINS, NULL));
+    assert_false(finds_key(PKV_INDEX_AUTO, NULL));
+    assert_false(finds_key(PKV_INDEX_AUTO, &log));
+}
+
 static void an_unknown_index_makes_no_cache(void **state)
 {
     (void)state;
     const pkv_spec layers[] = {full()};
     const pkv_plan_params params = blocks_for(layers, 1, 20, 160);
-    assert_no_cache(&params, PKV_INDEX_KEYS + 1, NULL, PKV_E_INVAL, "index 3");
+    assert_no_cache(&params, PKV_INDEX_CHAINS + 1, NULL, PKV_E_INVAL, "index 4");
 }
 
 static void ready_keys_are_of_no_use_without_an_index_of_keys(void **state)
@@ -332,6 +401,7 @@ int main(void)
         cmocka_unit_test(latent_attention_finds_the_same),
         cmocka_unit_test(a_drafter_that_drops_blocks_finds_the_same),
         cmocka_unit_test(blocks_over_two_ranks_are_found_the_same),
+        cmocka_unit_test(keys_that_look_ahead_are_found_the_same),
         cmocka_unit_test(adapters_share_nothing),
         cmocka_unit_test(salts_share_nothing),
         cmocka_unit_test(an_adapter_is_no_salt),
@@ -346,6 +416,8 @@ int main(void)
         cmocka_unit_test(keys_come_when_they_are_asked_for),
         cmocka_unit_test(keys_without_memory_are_asked_for_again),
         cmocka_unit_test(tokens_alone_cannot_serve_every_cache),
+        cmocka_unit_test(chains_cannot_serve_every_cache),
+        cmocka_unit_test(only_the_index_of_keys_finds_a_key_by_itself),
         cmocka_unit_test(an_unknown_index_makes_no_cache),
         cmocka_unit_test(ready_keys_are_of_no_use_without_an_index_of_keys),
     };
