@@ -128,7 +128,7 @@ void bench_xxh3_inline(const uint8_t *message, const size_t *lengths, size_t n, 
 typedef struct bench_cache_params {
     uint64_t blocks, max_model_len;
     bool caching, window; /* window: a second group */
-    bool keys;            /* somebody wants the keys of blocks */
+    pkv_index index;      /* AUTO: nobody wants the keys of blocks */
     bench_heap *heap;
 } bench_cache_params;
 

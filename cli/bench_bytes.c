@@ -37,7 +37,7 @@ static double pool_bytes(const bench_params *params, bool caching)
     return bytes;
 }
 
-static double cache_bytes(const bench_params *params, bool caching, bool keys)
+static double cache_bytes(const bench_params *params, bool caching, pkv_index index)
 {
     uint64_t state = 31;
     bench_heap heap = {0};
@@ -47,7 +47,7 @@ static double cache_bytes(const bench_params *params, bool caching, bool keys)
     pkv_cache *cache = bench_cache(&(bench_cache_params){.blocks = blocks,
                                                          .max_model_len = params->tokens,
                                                          .caching = caching,
-                                                         .keys = keys,
+                                                         .index = index,
                                                          .heap = &heap});
     bench_fill(cache, params->tokens, 1 + blocks / per_prompt, &state);
     const double bytes = (double)heap.bytes / (double)blocks;
@@ -60,8 +60,9 @@ void bench_bytes(const bench_params *params, json_t *answer)
 {
     bench_table table;
     const double pool = pool_bytes(params, false), pool_keys = pool_bytes(params, true);
-    const double cache = cache_bytes(params, false, false);
-    const double full = cache_bytes(params, true, false), keys = cache_bytes(params, true, true);
+    const double cache = cache_bytes(params, false, PKV_INDEX_AUTO);
+    const double full = cache_bytes(params, true, PKV_INDEX_AUTO);
+    const double keys = cache_bytes(params, true, PKV_INDEX_CHAINS);
     const bench_sample samples[] = {
         [POOL] = {pool, LEAST, BOUND},
         [POOL_KEYS] = {pool_keys, LEAST + KEY, BOUND + KEY},

@@ -39,7 +39,7 @@ pkv_cache *bench_cache(const bench_cache_params *params)
     cache_params.plan = plan;
     cache_params.hash = HASH;
     cache_params.alloc = &hooks;
-    cache_params.index = params->keys ? PKV_INDEX_KEYS : PKV_INDEX_AUTO;
+    cache_params.index = params->index;
     bench_need(pkv_cache_create(&cache_params, &cache) == PKV_OK, "cache");
     pkv_plan_destroy(plan);
     return cache;

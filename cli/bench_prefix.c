@@ -1,6 +1,7 @@
 /* bench_prefix.c  pagedkv bench prefix: keys of a prompt, and how long a cached one is looked for.
  *
- * Two caches, one whose keys nobody wants and one whose keys somebody does, hold many prompts of
+ * Three caches, one whose keys nobody wants, one whose keys somebody does, found as chains, and one
+ * in which each key is looked for by itself, as where there are several groups, hold many prompts of
  * which each was one request, and one path that was built by 32 requests: request i has the first i
  * 32nds of it and then tokens of its own. What is looked up is a cached prompt and one token more,
  * so that the hit is the whole prompt. Each sample looks up once, in a sequence of its own.
@@ -19,12 +20,16 @@ static const bench_row rows[] = {
     {"one_run", "us/prompt", COMPARE, "4 us for 32,768 tokens", "1.5 memcmp", false},
     {"32_branches", "us/prompt", COMPARE, "8 us for 32,768 tokens", "1.5 memcmp", false},
     {"open", "us/prompt", "tokens copied", NULL, NULL, false},
-    {"open_keys", "us/prompt", "digests, 64 bytes a block", "key chain + 20 ns/block", NULL, false},
-    {"ready_keys", "us/prompt", "64 bytes a block", "20 ns/block", NULL, false},
+    {"open_keys", "us/prompt", "digests, memcmp of the keys", "key chain + 20 ns/block", NULL,
+     false},
+    {"ready_keys", "us/prompt", "memcmp of the keys", "20 ns/block", NULL, false},
+    {"open_index", "us/prompt", "digests, 64 bytes a block", "key chain + 20 ns/block", NULL,
+     false},
+    {"ready_index", "us/prompt", "64 bytes a block", "20 ns/block", NULL, false},
     {"key_chain", "us/prompt", "digests", NULL, NULL, false},
     {NULL, NULL, NULL, NULL, NULL, false},
 };
-enum row { ONE_RUN, BRANCHED, OPEN, OPEN_KEYS, READY_KEYS, KEY_CHAIN };
+enum row { ONE_RUN, BRANCHED, OPEN, OPEN_KEYS, READY_KEYS, OPEN_INDEX, READY_INDEX, KEY_CHAIN };
 
 typedef struct filled {
     pkv_cache *cache;
@@ -33,11 +38,11 @@ typedef struct filled {
 } filled;
 
 typedef struct lookup_bench {
-    filled plain, keyed;
+    filled plain, keyed, indexed;
     int32_t *tokens; /* [n + 1] of the request */
     pkv_key *keys;   /* [blocks] */
     bench_nodes *entries;
-    bench_twins twins;
+    bench_twins twins, key_twins;
     uint64_t n, blocks, prompts, state; /* n: whole blocks */
 } lookup_bench;
 
@@ -84,13 +89,13 @@ static void fill_branches(lookup_bench *b, filled *f)
 }
 
 /* Half of the prompts, the path, the other half; and the other request's prompt, which is 0. */
-static void fill(lookup_bench *b, filled *f, bool keys)
+static void fill(lookup_bench *b, filled *f, pkv_index index)
 {
     f->cache = bench_cache(&(bench_cache_params){
         .blocks = (b->prompts + 4) * b->blocks + 1, /* a path has up to two prompts' blocks */
         .max_model_len = 2 * b->n + BENCH_UNIT,
         .caching = true,
-        .keys = keys,
+        .index = index,
         .heap = &f->heap});
     bench_scramble(f->cache, &b->state);
     for (uint64_t i = 0; i <= b->prompts; i++) {
@@ -113,20 +118,23 @@ static void lookup_init(lookup_bench *b, const bench_params *params)
     b->keys = bench_memory(b->blocks, sizeof *b->keys);
     b->entries = bench_nodes_new((b->prompts + 4) * b->blocks, 64);
     bench_twins_init(&b->twins, b->n * sizeof *b->tokens, b->prompts);
-    fill(b, &b->plain, false);
-    fill(b, &b->keyed, true);
+    bench_twins_init(&b->key_twins, b->blocks * sizeof *b->keys, b->prompts);
+    fill(b, &b->plain, PKV_INDEX_AUTO);
+    fill(b, &b->keyed, PKV_INDEX_CHAINS);
+    fill(b, &b->indexed, PKV_INDEX_KEYS);
 }
 
 static void lookup_end(lookup_bench *b)
 {
-    bench_close(b->plain.other);
-    bench_close(b->keyed.other);
-    pkv_cache_destroy(b->plain.cache);
-    pkv_cache_destroy(b->keyed.cache);
-    bench_heap_free(&b->plain.heap);
-    bench_heap_free(&b->keyed.heap);
+    filled *const all[] = {&b->plain, &b->keyed, &b->indexed};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        bench_close(all[i]->other);
+        pkv_cache_destroy(all[i]->cache);
+        bench_heap_free(&all[i]->heap);
+    }
     bench_nodes_free(b->entries);
     bench_twins_free(&b->twins);
+    bench_twins_free(&b->key_twins);
     free(b->tokens);
     free(b->keys);
 }
@@ -205,6 +213,18 @@ static void add_us(bench_table *table, size_t run, size_t row, bench_set set, be
               (bench_sample){ns.value / BENCH_US, ns.ceiling / BENCH_US, ns.bound / BENCH_US});
 }
 
+/* A cache whose keys somebody wants. nodes: what a lookup reads at least; chain: of the keys. */
+static void run_keyed(lookup_bench *b, filled *f, bench_table *table, size_t run, size_t row,
+                      bench_set set, double nodes, double digests, double keys)
+{
+    const double most = 20 * (double)b->blocks;
+    const parts keyed = requests(b, f, set, false, false, false);
+    const parts ready = requests(b, f, set, false, true, true);
+    add_us(table, run, row, set,
+           (bench_sample){keyed.open + keyed.lookup, digests + nodes, keys + most});
+    add_us(table, run, row + 1, set, (bench_sample){ready.lookup, nodes, most});
+}
+
 static void run_once(lookup_bench *b, bench_table *table, size_t run, bench_set set)
 {
     const double blocks = (double)b->blocks, usual = (double)b->n / USUAL_TOKENS * BENCH_US;
@@ -213,8 +233,6 @@ static void run_once(lookup_bench *b, bench_table *table, size_t run, bench_set 
     const double entries = blocks * bench_nodes_read(b->entries, b->blocks, set);
     const parts one_run = requests(b, &b->plain, set, false, false, true);
     const parts branched = requests(b, &b->plain, set, true, false, true);
-    const parts keyed = requests(b, &b->keyed, set, false, false, false);
-    const parts ready = requests(b, &b->keyed, set, false, true, true);
     const double keys = chain(b, set);
     const double digests =
         blocks * bench_digest(b->tokens, b->blocks, PKV_HASH_SHA256_CBOR, BENCH_ALONE);
@@ -224,9 +242,9 @@ static void run_once(lookup_bench *b, bench_table *table, size_t run, bench_set 
     add_us(table, run, BRANCHED, set,
            (bench_sample){branched.lookup, memcmp_ns, hot ? 8 * usual : 1.5 * memcmp_ns});
     add_us(table, run, OPEN, set, (bench_sample){one_run.open, copy, 0});
-    add_us(table, run, OPEN_KEYS, set,
-           (bench_sample){keyed.open + keyed.lookup, digests + entries, keys + 20 * blocks});
-    add_us(table, run, READY_KEYS, set, (bench_sample){ready.lookup, entries, 20 * blocks});
+    run_keyed(b, &b->keyed, table, run, OPEN_KEYS, set, bench_compare(&b->key_twins, set), digests,
+              keys);
+    run_keyed(b, &b->indexed, table, run, OPEN_INDEX, set, entries, digests, keys);
     add_us(table, run, KEY_CHAIN, set, (bench_sample){keys, digests, 0});
 }
 

@@ -8,7 +8,7 @@
 #include "bench.h"
 
 enum { ROUNDS = 5, SLACK = 64 };
-enum { PLAIN, KEYED, EVICTING, N_KINDS }; /* kinds of caches */
+enum { PLAIN, KEYED, INDEXED, EVICTING, N_KINDS }; /* kinds of caches */
 enum { OPEN_ALLOCATE, ALLOCATE, CLOSE, N_PARTS };
 
 #define NODES "16 and 64 bytes a block"
@@ -22,6 +22,9 @@ static const bench_row rows[] = {
     {"keys_open_allocate", "us/prompt", KEY_NODES, "key chain + 40 us", NULL, false},
     {"keys_allocate", "us/prompt", NODES, NULL, NULL, false},
     {"keys_close", "us/prompt", "16 bytes a block", "20 us", NULL, false},
+    {"index_open_allocate", "us/prompt", KEY_NODES, "key chain + 40 us", NULL, false},
+    {"index_allocate", "us/prompt", NODES, NULL, NULL, false},
+    {"index_close", "us/prompt", "16 bytes a block", "20 us", NULL, false},
     {"evict_open_allocate", "us/prompt", COPY_NODES, NULL, NULL, false},
     {"evict_allocate", "us/prompt", NODES, NULL, NULL, false},
     {"evict_close", "us/prompt", "16 bytes a block", NULL, NULL, false},
@@ -52,7 +55,9 @@ static void cache_init(prompt_bench *b, size_t kind, bench_set set, uint64_t blo
         bench_cache(&(bench_cache_params){.blocks = set == HOT || blocks < least ? least : blocks,
                                           .max_model_len = b->n,
                                           .caching = true,
-                                          .keys = kind == KEYED,
+                                          .index = kind == KEYED     ? PKV_INDEX_CHAINS
+                                                   : kind == INDEXED ? PKV_INDEX_KEYS
+                                                                     : PKV_INDEX_AUTO,
                                           .heap = &c->heap});
     bench_scramble(c->cache, &b->state);
     if (kind == EVICTING) {
@@ -172,7 +177,7 @@ static void run_once(prompt_bench *b, bench_table *table, size_t run, bench_set 
         double us[N_PARTS];
         lives(b, kind, set, us);
         const size_t row = kind * N_PARTS;
-        const double open = copy + nodes + (kind == KEYED ? digests : 0);
+        const double open = copy + nodes + (kind == KEYED || kind == INDEXED ? digests : 0);
         bench_add(table, run, row + OPEN_ALLOCATE, set,
                   (bench_sample){us[OPEN_ALLOCATE], open, chain + 40});
         bench_add(table, run, row + ALLOCATE, set, (bench_sample){us[ALLOCATE], nodes, 40});
@@ -195,7 +200,7 @@ void bench_prompts(const bench_params *params, json_t *answer)
     (void)snprintf(
         title, sizeof title,
         "a prompt of %llu fresh tokens, blocks of 16; keys_: a cache whose keys somebody "
-        "wants; evict_: a full one",
+        "wants; index_: and looks for one by one; evict_: a full one",
         (unsigned long long)b.n);
     bench_tell(&table, answer, "prompts", title);
     bench_table_free(&table);

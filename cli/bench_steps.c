@@ -35,7 +35,7 @@ static const bench_row rows[] = {
 static const bench_cache_params plans[N_PLANS] = {
     {.caching = false},
     {.caching = true},
-    {.caching = true, .keys = true},
+    {.caching = true, .index = PKV_INDEX_CHAINS},
     {.caching = false, .window = true},
     {.caching = true, .window = true},
 };

@@ -10,7 +10,8 @@ FIELDS = ["bound", "bound_value", "ceiling", "ceiling_value", "least", "met", "m
           "ratio", "set", "unit", "value"]
 BLOCKS = {"take_release": True}  # name: whether something was demanded
 PROMPTS = {"open_allocate": True, "allocate": True, "close": True, "keys_open_allocate": True,
-           "keys_allocate": False, "keys_close": True, "evict_open_allocate": False,
+           "keys_allocate": False, "keys_close": True, "index_open_allocate": True,
+           "index_allocate": False, "index_close": True, "evict_open_allocate": False,
            "evict_allocate": False, "evict_close": False, "key_chain": False}
 STEPS = {"full_no_caching": True, "full_caching": True, "full_keys": True,
          "hybrid_no_caching": True, "hybrid_caching": True}
@@ -20,7 +21,7 @@ BYTES = {"pool": True, "pool_keys": True, "pool_keys_add": False, "cache_not_cac
 KEYS = ["sha256_cbor", "sha256_cbor_chain", "xxhash_cbor", "xxhash_cbor_chain",
         "xxhash_cbor_inline", "pkv_xxh3_chain", "pkv_xxh3_inline"]
 LOOKUPS = {"one_run": True, "32_branches": True, "open": False, "open_keys": True,
-           "ready_keys": True, "key_chain": False}
+           "ready_keys": True, "open_index": True, "ready_index": True, "key_chain": False}
 CURVE = ["take_release", "share", "cache_full", "lookup", "take_evicting", "read_16", "read_64",
          "chase_16"]
 POOL = ("--blocks", 64, "--tokens", 40, "--sequences", 3, "--runs", 2)
