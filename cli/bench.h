@@ -118,10 +118,35 @@ double bench_copy(bench_twins *twins, bench_set set);
 typedef enum bench_how { BENCH_ALONE, BENCH_CHAINED, BENCH_CHAINED_INLINE } bench_how;
 
 /* ns of one key's digest by libcrypto or libxxhash alone, over messages of the lengths that these
- * tokens have. hash: SHA256_CBOR, XXHASH_CBOR, PKV_XXH3. */
-double bench_digest(const int32_t *tokens, size_t n_keys, uint32_t hash, bench_how how);
-/* n digests of the first lengths[i] bytes; to: [16], may lie in the message. */
-void bench_xxh3_inline(const uint8_t *message, const size_t *lengths, size_t n, uint8_t *to);
+ * tokens have: hot one message again and again, cold one after the other out of memory that was
+ * flushed. hash: SHA256_CBOR, XXHASH_CBOR, PKV_XXH3. */
+double bench_digest(const int32_t *tokens, size_t n_keys, uint32_t hash, bench_how how,
+                    bench_set set);
+
+typedef struct bench_messages {
+    uint8_t *at;           /* the first one */
+    const size_t *lengths; /* [n] */
+    size_t n, apart;       /* 1: they lie one after the other; 0: all in the same place */
+    size_t parent;         /* chained: where a message holds the digest before it */
+    uint8_t *out;          /* else: [n, 32], or [32] for all that lie in the same place */
+} bench_messages;
+
+typedef void bench_digest_function(const uint8_t *message, size_t n, uint8_t *to);
+
+/* The function is a part of the loop. */
+__attribute__((always_inline)) static inline void bench_digest_all(const bench_messages *m,
+                                                                   bench_digest_function *digest)
+{
+    uint8_t *message = m->at, *out = m->out;
+    for (size_t i = 0; i < m->n; i++) {
+        uint8_t *next = message + m->apart * m->lengths[i];
+        digest(message, m->lengths[i], out ? out : next + m->parent);
+        message = next;
+        out = out ? out + m->apart * 32 : NULL;
+    }
+}
+
+void bench_xxh3_inline(const bench_messages *messages);
 
 /* ---- caches ---- */
 

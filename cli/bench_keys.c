@@ -63,7 +63,7 @@ static bench_sample sample(const keys_bench *b, const kind *k, bench_set set)
     bench_need(pkv_hasher_create(&params, &hasher) == PKV_OK, "hasher");
     for (size_t i = 0; i < ROUNDS; i++) {
         values[i] = chain(b, hasher, set);
-        digests[i] = bench_digest(b->tokens, b->n_keys, k->hash, k->how);
+        digests[i] = bench_digest(b->tokens, b->n_keys, k->hash, k->how, set);
     }
     pkv_hasher_destroy(hasher);
     const double digest = bench_quantile(digests, ROUNDS, 0.5);

@@ -235,7 +235,7 @@ static void run_once(lookup_bench *b, bench_table *table, size_t run, bench_set 
     const parts branched = requests(b, &b->plain, set, true, false, true);
     const double keys = chain(b, set);
     const double digests =
-        blocks * bench_digest(b->tokens, b->blocks, PKV_HASH_SHA256_CBOR, BENCH_ALONE);
+        blocks * bench_digest(b->tokens, b->blocks, PKV_HASH_SHA256_CBOR, BENCH_ALONE, set);
     const bool hot = set == HOT;
     add_us(table, run, ONE_RUN, set,
            (bench_sample){one_run.lookup, memcmp_ns, hot ? 4 * usual : 1.5 * memcmp_ns});

@@ -171,7 +171,7 @@ static void run_once(prompt_bench *b, bench_table *table, size_t run, bench_set 
     const double copy = bench_copy(&b->twins, set) / BENCH_US;
     const double digests =
         (double)(b->n / BENCH_UNIT) / BENCH_US *
-        bench_digest(b->tokens, b->n / BENCH_UNIT, PKV_HASH_SHA256_CBOR, BENCH_ALONE);
+        bench_digest(b->tokens, b->n / BENCH_UNIT, PKV_HASH_SHA256_CBOR, BENCH_ALONE, set);
     const double chain = chain_us(b, set);
     for (size_t kind = 0; kind < N_KINDS; kind++) {
         double us[N_PARTS];
