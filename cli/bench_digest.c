@@ -1,7 +1,8 @@
 /* bench_digest.c  Digests alone, of messages as long as those of keys. Nothing is written into them
- * but, in a chain, the digest before; cold ones are read out of memory, as keys read their tokens. SHA-256 is libcrypto's, by the calls that look nothing up by
- * name. XXH3 is called in libxxhash, or compiled in from its header, as the library does it: a call
- * costs about as much as a short digest. */
+ * but, in a chain, the digest before; cold ones are read out of memory, as keys read their tokens.
+ * SHA-256 is libcrypto's, by the calls that look nothing up by name. XXH3 is called in libxxhash,
+ * or compiled in from its header, as the library does it: a call costs about as much as a short
+ * digest. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 
 #include <stdlib.h>

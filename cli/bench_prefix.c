@@ -1,10 +1,11 @@
 /* bench_prefix.c  pagedkv bench prefix: keys of a prompt, and how long a cached one is looked for.
  *
- * Three caches, one whose keys nobody wants, one whose keys somebody does, found as chains, and one
- * in which each key is looked for by itself, as where there are several groups, hold many prompts of
- * which each was one request, and one path that was built by 32 requests: request i has the first i
- * 32nds of it and then tokens of its own. What is looked up is a cached prompt and one token more,
- * so that the hit is the whole prompt. Each sample looks up once, in a sequence of its own.
+ * Three caches hold many prompts: one whose keys nobody wants, one whose keys somebody does, found
+ * as chains, and one in which each key is looked for by itself, as where there are several groups.
+ * Each prompt was one request; and there is one path that was built by 32 requests: request i has
+ * the first i 32nds of it and then tokens of its own. What is looked up is a cached prompt and one
+ * token more, so that the hit is the whole prompt. Each sample looks up once, in a sequence of its
+ * own.
  *
  * Hot: the same prompt again and again. Cold: all memory of the cache and of the request, another
  * prompt each time. */

@@ -163,10 +163,10 @@ static pkv_status advance(const pkv_step *step, uint64_t lookahead, pkv_allocate
 {
     pkv_seq *seq = step->seq;
     pkv_allocate_params p;
-    pkvi_key_due(seq->cache);
     if (pkvi_is_usual(step, lookahead)) {
         return pkvi_advance_usually(step, lookahead, out);
     }
+    pkvi_key_due(seq->cache);
     if (step->computed != PKV_STEP_KEEP) {
         pkvi_roll_back(seq, step->computed);
     }

@@ -237,6 +237,9 @@ pkv_status pkvi_check_rollback(const char *function, const pkv_seq *seq, uint64_
 /* pkv_seq_set_computed() and pkv_seq_append() of arguments that were checked. */
 void pkvi_roll_back(pkv_seq *seq, uint64_t tokens);
 pkv_status pkvi_append(const char *function, pkv_seq *seq, const int32_t *tokens, uint64_t n);
+/* Appends the tokens, and leaves to whoever keys them what names them. */
+pkv_status pkvi_append_tokens(const char *function, pkv_seq *seq, const int32_t *tokens,
+                              uint64_t n);
 
 /* ---- close.c ---- */
 /* Releases the blocks of deferred closes, one close after the other. */

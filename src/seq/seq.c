@@ -275,7 +275,7 @@ static pkv_status check_growth(const char *function, const pkv_seq *seq, uint64_
     return PKV_OK;
 }
 
-pkv_status pkvi_append(const char *function, pkv_seq *seq, const int32_t *tokens, uint64_t n)
+pkv_status pkvi_append_tokens(const char *function, pkv_seq *seq, const int32_t *tokens, uint64_t n)
 {
     if (!pkvi_reserve_tokens(seq, seq->n_tokens + n)) {
         return no_memory(function);
@@ -284,6 +284,12 @@ pkv_status pkvi_append(const char *function, pkv_seq *seq, const int32_t *tokens
         memcpy(seq->tokens + seq->n_tokens, tokens, (size_t)n * sizeof *tokens);
     }
     seq->n_tokens += n;
+    return PKV_OK;
+}
+
+pkv_status pkvi_append(const char *function, pkv_seq *seq, const int32_t *tokens, uint64_t n)
+{
+    PKVI_RETURN_IF(pkvi_append_tokens(function, seq, tokens, n));
     const pkv_status st = pkvi_extend_content(function, seq);
     if (st != PKV_OK) {
         seq->n_tokens -= n;

@@ -44,14 +44,20 @@ static uint64_t lacking(const pkvi_manager *m, const pkvi_table *t, uint64_t slo
                : 0;
 }
 
+static uint64_t count_lacking(const pkv_seq *seq, uint64_t slots)
+{
+    const pkv_cache *c = seq->cache;
+    uint64_t n = 0;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        n += lacking(&c->managers[g], &seq->body->tables[g], slots);
+    }
+    return n;
+}
+
 /* All groups, or none if there are too few blocks. */
-static pkv_status grow(pkv_seq *seq, uint64_t slots, pkv_allocate_result *out)
+static pkv_status grow(pkv_seq *seq, uint64_t slots, uint64_t needed, pkv_allocate_result *out)
 {
     pkv_cache *c = seq->cache;
-    uint64_t needed = 0;
-    for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        needed += lacking(&c->managers[g], &seq->body->tables[g], slots);
-    }
     if (needed > pkv_pool_free_count(c->pool)) {
         out->needed = needed;
         out->free = pkv_pool_free_count(c->pool);
@@ -66,23 +72,56 @@ static pkv_status grow(pkv_seq *seq, uint64_t slots, pkv_allocate_result *out)
     return PKV_OK;
 }
 
+/* Whether what the step completes may be keyed later, as in a quiet step, and what others have
+ * completed as well: it takes no block, and what it lets go is no block that is due. */
+static bool may_defer(const pkv_seq *seq, uint64_t needed)
+{
+    return seq->cache->defers && needed == 0 && !seq->body->ready_keys && !seq->body->is_due;
+}
+
+static pkv_status append(const pkv_step *step, bool defer)
+{
+    if (step->n_tokens == 0) {
+        return PKV_OK;
+    }
+    if (defer) {
+        return pkvi_append_tokens("pkv_cache_advance", step->seq, step->tokens, step->n_tokens);
+    }
+    return pkvi_append("pkv_cache_advance", step->seq, step->tokens, step->n_tokens);
+}
+
+static void defer_keys(pkv_seq *seq, uint64_t before)
+{
+    const uint64_t unit = seq->cache->info.unit;
+    if (before / unit != seq->computed / unit) {
+        pkvi_note_due(seq);
+    }
+}
+
 pkv_status pkvi_advance_usually(const pkv_step *step, uint64_t lookahead, pkv_allocate_result *out)
 {
     pkv_seq *seq = step->seq;
     const pkv_cache *c = seq->cache;
     const uint64_t before = seq->computed, slots = slots_wanted(step, lookahead);
-    if (step->n_tokens > 0) {
-        PKVI_RETURN_IF(pkvi_append("pkv_cache_advance", seq, step->tokens, step->n_tokens));
+    const uint64_t needed = count_lacking(seq, slots);
+    const bool defer = may_defer(seq, needed);
+    if (!defer) {
+        pkvi_key_due(c);
     }
+    PKVI_RETURN_IF(append(step, defer));
     pkvi_begin_changes(seq);
-    if (c->info.caching && !pkvi_place_content(seq, seq->n_tokens)) {
+    if (c->info.caching && !defer && !pkvi_place_content(seq, seq->n_tokens)) {
         return pkvi_fail(PKV_E_NOMEM, "pkv_cache_advance: out of memory for content");
     }
     pkvi_remove_skipped(seq, before);
-    PKVI_RETURN_IF(grow(seq, slots, out));
+    PKVI_RETURN_IF(grow(seq, slots, needed, out));
     seq->computed = seq->n_tokens;
     pkvi_move_first(seq, before);
-    PKVI_RETURN_IF(pkvi_key_blocks(seq, seq->n_tokens, before));
+    if (defer) {
+        defer_keys(seq, before);
+    } else {
+        PKVI_RETURN_IF(pkvi_key_blocks(seq, seq->n_tokens, before));
+    }
     pkvi_note_quiet(seq);
     return PKV_OK;
 }
