@@ -174,6 +174,7 @@ static void a_mistake_in_any_step_means_that_nothing_is_done(void **state)
     assert_nothing_done(cache, good, step_of(seq, many, 141), 0); /* beyond max_model_len */
     assert_nothing_done(cache, good, step_of(seq, many, UINT64_MAX), 0);
     assert_nothing_done(cache, good, step_of(seq, negative, 2), 0);
+    assert_nothing_done(cache, good, step_of(seq, negative + 1, 1), 0);
     assert_nothing_done(cache, good, step_of(good, three, 1), 0); /* twice */
     end_cache(elsewhere);
     end_cache(cache);
@@ -312,9 +313,9 @@ static void a_rollback_brings_blocks_back_into_view(void **state)
     end_cache(cache);
 }
 
-static void keys_that_come_late_are_used_by_the_next_step(void **state)
+/* The key of a unit that a step completes comes after so many more steps. */
+static void assert_late(int steps)
 {
-    (void)state;
     pkv_cache *cache = keyed_cache(20, 160);
     const pkv_key keys[] = {{{1}}, {{2}}, {{3}}};
     pkv_seq_params params = seq_params_of(NULL, 47);
@@ -324,12 +325,23 @@ static void keys_that_come_late_are_used_by_the_next_step(void **state)
     assert_ok(pkv_seq_open(cache, &params, &seq));
     (void)take(seq, 47);
     advance(cache, step_of(seq, NULL, 1)); /* the third unit is whole */
-    advance(cache, step_of(seq, NULL, 1));
+    for (int i = 0; i < steps; i++) {
+        advance(cache, step_of(seq, NULL, 1));
+    }
     assert_int_equal(keys_in(cache), 2);
     assert_ok(pkv_seq_append_keys(seq, keys + 2, 1));
+    assert_int_equal(keys_in(cache), 2);
     advance(cache, step_of(seq, NULL, 1));
     assert_int_equal(keys_in(cache), 3);
     end_cache(cache);
+}
+
+static void keys_that_come_late_are_used_by_the_next_step(void **state)
+{
+    (void)state;
+    for (int steps = 0; steps < 3; steps++) {
+        assert_late(steps);
+    }
 }
 
 int main(void)

@@ -181,6 +181,25 @@ static void running_states_stay_equal(void **state)
     run_plan(&params, by_any, false);
 }
 
+/* Without attention, whose blocks would have to be zeroed. */
+static void states_alone_stay_equal(void **state)
+{
+    (void)state;
+    static pkv_state one;
+    pkv_spec running = recurrent_of(64, &one, 65536);
+    running.num_speculative_blocks = 1;
+    pkv_spec kept = running;
+    kept.mamba_type = "gdn";
+    kept.mamba_mode = PKV_MAMBA_ALIGN;
+    kept.num_speculative_blocks = 0;
+    for (int k = 0; k < 2; k++) {
+        const pkv_spec layers[] = {finished(k == 0 ? running : kept)};
+        pkv_plan_params params = blocks_for(layers, 1, 40, 640);
+        params.caching = 0;
+        run_plan(&params, by_any, false);
+    }
+}
+
 static void a_drafter_that_drops_stays_equal(void **state)
 {
     (void)state;
@@ -325,6 +344,7 @@ int main(void)
         cmocka_unit_test(aligned_states_with_checkpoints_stay_equal),
         cmocka_unit_test(aligned_states_with_drafts_stay_equal),
         cmocka_unit_test(running_states_stay_equal),
+        cmocka_unit_test(states_alone_stay_equal),
         cmocka_unit_test(a_drafter_that_drops_stays_equal),
         cmocka_unit_test(keys_that_look_ahead_stay_equal),
         cmocka_unit_test(several_modules_stay_equal),
