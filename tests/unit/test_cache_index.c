@@ -333,27 +333,58 @@ static void chains_cannot_serve_every_cache(void **state)
     assert_no_cache(&one, PKV_INDEX_CHAINS, NULL, PKV_E_UNSUPPORTED, "caching");
 }
 
-/* Whether the pool of a cache finds the first key of a prompt that is cached. */
-static bool finds_key(uint32_t index, event_log *log)
+static pkv_cache *told_cache(uint32_t index, event_log *log)
 {
     const pkv_spec layers[] = {full()};
     const pkv_plan_params plan_params = blocks_for(layers, 1, 20, 160);
     pkv_plan *plan = plan_of(&plan_params);
     pkv_cache_params params = cache_params_of(plan, log);
     pkv_cache *cache;
-    uint64_t n;
-    const uint32_t group = 0;
-    pkv_block id;
     params.index = index;
     assert_ok(pkv_cache_create(&params, &cache));
     pkv_plan_destroy(plan);
-    pkv_seq *seq = run_n(cache, 40);
-    const pkv_key *keys = keys_of_seq(seq, &n);
+    return cache;
+}
+
+/* Whether the pool of a cache finds the first key of a prompt that is cached. */
+static bool finds_key(uint32_t index, event_log *log)
+{
+    pkv_cache *cache = told_cache(index, log);
+    uint64_t n;
+    const uint32_t group = 0;
+    pkv_block id;
+    const pkv_key *keys = keys_of_seq(run_n(cache, 40), &n);
     const pkv_pool *pool = pkv_cache_get_pool(cache);
     const bool found = pkv_pool_lookup(pool, keys, &group, 1, &id) == PKV_OK;
     assert_true(!found || id == 1);
     end_cache(cache);
     return found;
+}
+
+/* What was loaded has no keys before it is keyed by hand: by both sequences of a fork. */
+static void blocks_that_a_fork_shares_are_told_once(void **state)
+{
+    for (uint32_t index = PKV_INDEX_KEYS; index <= PKV_INDEX_CHAINS; index++) {
+        (void)state;
+        static event_log log;
+        log.n = 0;
+        pkv_cache *cache = told_cache(index, &log);
+        pkv_seq *seq = open_n(cache, PROMPT), *child;
+        pkv_allocate_params params = new_tokens(1);
+        params.external_tokens = 48;
+        params.delay_caching = 1;
+        (void)allocate(seq, params);
+        assert_ok(pkv_seq_fork(seq, &child));
+        assert_int_equal(log.n, 0);
+        assert_ok(pkv_seq_cache(seq, 32));
+        assert_ok(pkv_seq_cache(child, 48));
+        assert_int_equal(log.n, 2);
+        assert_stored(&log, 0, 0, 2, 0, 32);
+        assert_stored(&log, 1, 0, 1, 0, 48); /* the range of the call, and the one new key */
+        assert_ok(pkv_seq_cache(seq, 48));
+        assert_int_equal(log.n, 2);
+        end_cache(cache);
+    }
 }
 
 static void only_the_index_of_keys_finds_a_key_by_itself(void **state)
@@ -418,6 +449,7 @@ int main(void)
         cmocka_unit_test(tokens_alone_cannot_serve_every_cache),
         cmocka_unit_test(chains_cannot_serve_every_cache),
         cmocka_unit_test(only_the_index_of_keys_finds_a_key_by_itself),
+        cmocka_unit_test(blocks_that_a_fork_shares_are_told_once),
         cmocka_unit_test(an_unknown_index_makes_no_cache),
         cmocka_unit_test(ready_keys_are_of_no_use_without_an_index_of_keys),
     };
