@@ -81,9 +81,9 @@ typedef struct pkv_cache_group {
 } pkv_cache_group;
 
 PKV_API void pkv_cache_params_init(pkv_cache_params *params);
-/** INVAL: a field; VALUE, ASSERT, OVERFLOW: a plan that cannot be managed; UNSUPPORTED: a kind of
- *  layer that this version does not manage yet, named, or index TOKENS where it cannot be; NOMEM.
- */
+/** INVAL: a field, max_model_len beyond 2^32-1; VALUE, ASSERT, OVERFLOW: a plan that cannot be
+ *  managed; UNSUPPORTED: a kind of layer that this version does not manage yet, named, caching of
+ *  one that no prefix finds, or index TOKENS or CHAINS where it cannot be; NOMEM. */
 PKV_API PKV_NODISCARD pkv_status pkv_cache_create(const pkv_cache_params *params, pkv_cache **out);
 /** Closes all sequences too. NULL is allowed. */
 PKV_API void pkv_cache_destroy(pkv_cache *cache);
@@ -307,8 +307,8 @@ PKV_API PKV_NODISCARD pkv_status pkv_cache_advance(pkv_cache *cache, const pkv_s
 /** The copies have run and a new engine step begins: releases the ends of copies, in the order in
  *  which they were told, and then the blocks of deferred closes. */
 PKV_API void pkv_cache_step(pkv_cache *cache);
-/** Drops the keys of blocks, in this order. INVAL: an id beyond the pool; nothing changed. O(n +
- *  open sequences) */
+/** Drops the keys of blocks, in this order. INVAL: an id beyond the pool; NOMEM: some block must be
+ *  keyed first, and there is no memory for it. Then nothing has changed. O(n + open sequences) */
 PKV_API PKV_NODISCARD pkv_status pkv_cache_evict(pkv_cache *cache, const pkv_block *blocks,
                                                  uint64_t n);
 /** Forgets all content. AGAIN (no text): blocks are in use. */

@@ -9,11 +9,11 @@
 typedef struct pkvi_name {
     union {
         uint32_t group; /* of its key */
-        uint32_t run;   /* by tokens: where the content lies; 0: no name */
+        uint32_t run;   /* by runs: where the content lies; 0: no name */
     };
     union {
         uint32_t block; /* that the key names */
-        uint32_t at;    /* by tokens: the unit of the run */
+        uint32_t at;    /* by runs: the unit of the run */
     };
     uint32_t next, prev;
 } pkvi_name;

@@ -9,7 +9,7 @@
  * in the order in which they were added. Names of equal key and group form a ring in the order in
  * which they were keyed, and the index finds the first.
  *
- * A pool of a cache may know content by its tokens instead: then it has runs, and no keys. */
+ * A pool of a cache may know content by a tree of runs instead: then it has no numbered keys. */
 #ifndef PKVI_POOL_INTERNAL_H
 #define PKVI_POOL_INTERNAL_H
 

@@ -14,7 +14,7 @@
  * for all of them. */
 typedef struct pkvi_match {
     const pkv_pool *pool;
-    pkvi_content content; /* for pools that find content by tokens: of n_keys units */
+    pkvi_content content; /* for pools that find content by runs: of n_keys units */
     const pkv_key *keys;  /* for the others: [n_keys] one per unit */
     uint64_t n_keys, unit;
     uint64_t block_size;    /* tokens; a multiple of the unit */

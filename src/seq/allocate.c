@@ -203,7 +203,8 @@ static pkv_status allocate(pkv_seq *seq, const pkv_allocate_params *p, const pkv
     const uint64_t most = c->info.max_model_len, free = pkv_pool_free_count(c->pool);
     const uint64_t watermark = p->others_scheduled && seq->body->waiting ? c->watermark : 0;
     const uint64_t slots = pkvi_min(r->main + p->lookahead, most);
-    if (!pkvi_reserve_slots(seq, pkvi_max(slots, seq->n_tokens), r) ||
+    if (!pkvi_reserve_tokens(seq, seq->n_tokens) || /* quiet steps may have used that room */
+        !pkvi_reserve_slots(seq, pkvi_max(slots, seq->n_tokens), r) ||
         (c->info.caching && !p->delay_caching && !pkvi_place_content(seq, r->main))) {
         return pkvi_fail(PKV_E_NOMEM, "pkv_seq_allocate: out of memory for tables");
     }

@@ -271,6 +271,9 @@ pkv_status pkv_cache_evict(pkv_cache *cache, const pkv_block *blocks, uint64_t n
     pkvi_cache_check_thread(cache);
     pkvi_key_due(cache);
     PKVI_RETURN_IF(pkvi_pool_check_ids(cache->pool, "pkv_cache_evict", blocks, n));
+    if (cache->due.n > 0) { /* else what is due would get its key afterwards */
+        return pkvi_fail(PKV_E_NOMEM, "pkv_cache_evict: out of memory for the content of blocks");
+    }
     for (uint64_t i = 0; i < n; i++) {
         PKVI_RETURN_IF(pkv_pool_evict(cache->pool, blocks[i]));
     }

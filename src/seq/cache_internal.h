@@ -99,13 +99,14 @@ typedef struct pkvi_seq_body {
     uint64_t reserved; /* pkvi_reserve_tokens() has made room for fewer tokens than this */
     uint64_t shown;    /* tokens computed by the last step that was not quiet */
     bool has_tokens;
-    bool ready_keys;    /* keys come from the caller */
-    pkvi_key_list keys; /* by_tokens: those that were asked for */
-    pkvi_tag_list tags; /* by_tokens: of the first n_tagged units */
-    uint64_t n_tagged;  /* units */
-    pkvi_cursor cursor; /* by_runs: behind the units whose content has a place */
-    pkvi_table *tables; /* [n_groups] */
-    pkv_extras *extras; /* with all that it points to, or NULL */
+    bool ready_keys;     /* keys come from the caller */
+    pkvi_key_list keys;  /* by_tokens: those that were asked for; else a run may read them here */
+    pkvi_tag_list tags;  /* by_tokens: of the first n_tagged units */
+    uint64_t n_tagged;   /* units */
+    uint64_t due_tokens; /* is_due: computed tokens then; what comes later is not due */
+    pkvi_cursor cursor;  /* by_runs: behind the units whose content has a place */
+    pkvi_table *tables;  /* [n_groups] */
+    pkv_extras *extras;  /* with all that it points to, or NULL */
     const char *session;
     pkvi_arena arena; /* extras, session */
     uint64_t n_prompt;

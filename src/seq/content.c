@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "base/panic.h"
 #include "key/hasher.h"
 #include "pool/pool_internal.h"
 #include "seq/cache_internal.h"
@@ -54,7 +55,7 @@ static bool reserve_chain(pkv_seq *seq, size_t n)
 bool pkvi_reserve_content(pkv_seq *seq, uint64_t n_tokens)
 {
     const pkv_cache *c = seq->cache;
-    const size_t units = (size_t)(n_tokens / c->info.unit + 1);
+    const size_t units = (size_t)(n_tokens / c->info.unit + 1); /* quiet steps complete one more */
     if (!c->info.caching) {
         return true;
     }
@@ -76,6 +77,11 @@ static pkv_status add_keys(const char *function, pkv_seq *seq, uint64_t n)
     if (n <= seq->body->keys.n) {
         return PKV_OK;
     }
+#ifndef NDEBUG
+    if (n > seq->body->keys.capacity) {
+        pkvi_panic("more keys than room was made for");
+    }
+#endif
     const pkv_key *parent =
         seq->body->keys.n > 0 ? &seq->body->keys.at[seq->body->keys.n - 1] : NULL;
     const pkv_status st = pkvi_key_chain(c->hasher, seq->body->extras, seq->tokens, seq->n_tokens,

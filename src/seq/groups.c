@@ -17,6 +17,11 @@ pkv_status pkvi_check_plan(const pkv_plan *plan)
         return pkvi_fail(PKV_E_INVAL, "pkv_cache_create: num_blocks %" PRIu64 " is beyond %" PRIu64,
                          s->num_blocks, PKV_POOL_MAX_BLOCKS);
     }
+    if (pkv_plan_get_limits(plan)->max_model_len > UINT32_MAX) { /* positions have 32 bits */
+        return pkvi_fail(PKV_E_INVAL,
+                         "pkv_cache_create: max_model_len %" PRIu64 " is beyond %" PRIu32,
+                         pkv_plan_get_limits(plan)->max_model_len, UINT32_MAX);
+    }
     if (s->sizes_status != PKV_OK) {
         return pkvi_fail((pkv_status)s->sizes_status, "pkv_cache_create: %s",
                          pkv_plan_sizes_error(plan));
@@ -54,6 +59,12 @@ pkv_status pkvi_check_caching(pkv_cache *c, const pkv_plan *plan)
                              "pkv_cache_create: group %" PRIu32
                              ": prefix caching needs recurrent states that are kept (align)",
                              g);
+        }
+        if (c->info.caching && m->cacheable && !m->rules->match) {
+            return pkvi_fail(PKV_E_UNSUPPORTED,
+                             "pkv_cache_create: group %" PRIu32
+                             ": %s is not found by prefixes: caching must be off",
+                             g, pkv_kind_name(m->spec.kind));
         }
         if (c->info.caching && m->rules->aligned && (m->drop || m->span != c->info.hit_alignment)) {
             return pkvi_fail(PKV_E_ASSERT,

@@ -138,17 +138,17 @@ void pkvi_note_due(pkv_seq *seq)
 {
     seq->due_at = PKVI_NEVER_DUE;
     seq->body->is_due = true;
+    seq->body->due_tokens = seq->computed;
     seq->cache->due.at[seq->cache->due.n++] = seq; /* open made room for each once */
 }
 
-/* False: no memory, and nothing was keyed. */
+/* False: no memory, and nothing was keyed. What names the unit needs none: there is room for it. */
 static bool key_due(pkv_seq *seq)
 {
-    return pkvi_reserve_content(seq, seq->n_tokens) &&
-           pkvi_extend_content("pkv_cache_advance", seq) == PKV_OK &&
-           pkvi_place_content(seq, seq->computed) &&
+    return pkvi_extend_content("pkv_cache_advance", seq) == PKV_OK &&
+           pkvi_place_content(seq, seq->body->due_tokens) &&
            pkvi_reserve_secondary(seq->cache->pool, seq->cache->n_inside) &&
-           pkvi_key_blocks(seq, seq->computed, seq->computed) == PKV_OK;
+           pkvi_key_blocks(seq, seq->body->due_tokens, seq->body->due_tokens) == PKV_OK;
 }
 
 void pkvi_key_due(const pkv_cache *cache)
@@ -161,5 +161,8 @@ void pkvi_key_due(const pkv_cache *cache)
     if (done > 0) {
         memmove(c->due.at, c->due.at + done, (c->due.n - done) * sizeof(pkv_seq *));
         c->due.n -= done;
+    }
+    for (size_t i = 0; i < c->due.n; i++) { /* they may be asked for their keys all the same */
+        (void)pkvi_extend_content("pkv_cache_advance", c->due.at[i]);
     }
 }

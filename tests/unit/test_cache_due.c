@@ -154,9 +154,8 @@ static void step_with(pkv_cache *cache, pkv_seq *seq, int32_t token)
 }
 
 /* The long sequence is due first, and lacks memory for its 305th block; behind it others go on. */
-static void who_lacks_memory_is_due_once_and_not_after_its_close(void **state)
+static void assert_due_once(uint32_t index)
 {
-    (void)state;
     countdown memory = {.left = UINT64_MAX};
     const pkv_alloc hooks = {&memory, counted_alloc, counted_free};
     const pkv_spec layers[] = {full()};
@@ -166,7 +165,9 @@ static void who_lacks_memory_is_due_once_and_not_after_its_close(void **state)
     pkv_cache *cache;
     pkv_seq *seqs[5];
     static int32_t tokens[LONG];
+    uint64_t n_keys;
     params.alloc = &hooks;
+    params.index = index;
     assert_ok(pkv_cache_create(&params, &cache));
     pkv_plan_destroy(plan);
     for (int32_t i = 0; i < 5; i++) {
@@ -185,6 +186,8 @@ static void who_lacks_memory_is_due_once_and_not_after_its_close(void **state)
             assert_true(cache->due.n <= cache->n_open && cache->due.at[0] == seqs[0]);
         }
     }
+    (void)keys_of_seq(seqs[4], &n_keys); /* it waits behind the long one, and is named already */
+    assert_int_equal(n_keys, (40 + MORE) / 16);
     close_seq(seqs[1]);
     for (size_t i = 0; i < cache->due.n; i++) {
         assert_ptr_not_equal(cache->due.at[i], seqs[1]);
@@ -197,6 +200,99 @@ static void who_lacks_memory_is_due_once_and_not_after_its_close(void **state)
     assert_int_equal(memory.held, 0);
 }
 
+static void who_lacks_memory_is_due_once_and_not_after_its_close(void **state)
+{
+    (void)state;
+    assert_due_once(PKV_INDEX_TOKENS);
+    assert_due_once(PKV_INDEX_CHAINS);
+}
+
+/* A cache whose memory can be taken away. */
+static pkv_cache *counted_cache(countdown *memory, uint32_t index)
+{
+    const pkv_alloc hooks = {memory, counted_alloc, counted_free};
+    const pkv_spec layers[] = {full()};
+    const pkv_plan_params plan_params = blocks_for(layers, 1, 60, 640);
+    pkv_plan *plan = plan_of(&plan_params);
+    pkv_cache_params params = cache_params_of(plan, NULL);
+    pkv_cache *cache;
+    params.alloc = &hooks;
+    params.index = index;
+    assert_ok(pkv_cache_create(&params, &cache));
+    pkv_plan_destroy(plan);
+    return cache;
+}
+
+/* Goes on by single steps to n tokens. */
+static void step_to(pkv_cache *cache, pkv_seq *seq, uint64_t n)
+{
+    while (info_of(seq).n_tokens < n) {
+        step_one(cache, seq);
+    }
+}
+
+/* Without memory a quiet step completes the last unit, of 16 * units tokens, and the sequence loses
+ * its blocks; then there is memory again. */
+static void assert_keys_are_there(uint32_t index, uint64_t units)
+{
+    countdown memory = {.left = UINT64_MAX};
+    pkv_cache *cache = counted_cache(&memory, index);
+    pkv_seq *seq = run_n(cache, 15), *child;
+    uint64_t n;
+    step_to(cache, seq, 16 * units - 1);
+    memory.left = 0;
+    step_one(cache, seq);
+    assert_ok(pkv_seq_preempt(seq));
+    memory.left = UINT64_MAX;
+    (void)take(seq, 16 * units - lookup(seq));
+    (void)keys_of_seq(seq, &n);
+    assert_int_equal(n, units);
+    assert_ok(pkv_seq_fork(seq, &child));
+    assert_int_equal(resend(cache, 16 * units + 1), 16 * units);
+    assert_sound(cache);
+    pkv_cache_destroy(cache);
+    assert_int_equal(memory.held, 0);
+}
+
+static void keys_of_a_unit_that_lacked_memory_are_there_afterwards(void **state)
+{
+    (void)state;
+    for (uint32_t index = PKV_INDEX_TOKENS; index <= PKV_INDEX_CHAINS; index++) {
+        for (uint64_t units = 1; units <= 20; units++) {
+            assert_keys_are_there(index, units);
+        }
+    }
+}
+
+/* Else a block whose content is bad would be found as soon as there is memory to key it. */
+static void what_lacks_memory_to_be_keyed_is_not_evicted(void **state)
+{
+    (void)state;
+    int refused = 0;
+    for (uint64_t units = 2; units <= 20; units++) {
+        countdown memory = {.left = UINT64_MAX};
+        pkv_cache *cache = counted_cache(&memory, PKV_INDEX_TOKENS);
+        pkv_seq *seq = run_n(cache, 15);
+        uint64_t n;
+        step_to(cache, seq, 16 * units - 1);
+        memory.left = 0;
+        step_one(cache, seq);
+        const pkv_block *last = pkv_seq_table(seq, 0, &n) + units - 1;
+        const pkv_status st = pkv_cache_evict(cache, last, 1);
+        memory.left = UINT64_MAX;
+        if (st != PKV_OK) {
+            assert_status(st, PKV_E_NOMEM);
+            assert_error_text("pkv_cache_evict", "out of memory");
+            assert_ok(pkv_cache_evict(cache, last, 1));
+            refused++;
+        }
+        assert_int_equal(resend(cache, 16 * units + 1), 16 * (units - 1));
+        pkv_cache_destroy(cache);
+        assert_int_equal(memory.held, 0);
+    }
+    assert_true(refused > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +303,8 @@ int main(void)
         cmocka_unit_test(who_listens_to_events_hears_of_a_unit_in_the_step_that_completes_it),
         cmocka_unit_test(without_memory_a_unit_stays_due),
         cmocka_unit_test(who_lacks_memory_is_due_once_and_not_after_its_close),
+        cmocka_unit_test(keys_of_a_unit_that_lacked_memory_are_there_afterwards),
+        cmocka_unit_test(what_lacks_memory_to_be_keyed_is_not_evicted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,6 +85,42 @@ static void row_138_cross_attention_takes_blocks_for_the_encoder_once(void **sta
     end_cache(cache);
 }
 
+/* Upstream's manager of it refuses to key blocks, and its lookup is not implemented. */
+static void cross_attention_allows_no_prefixes(void **state)
+{
+    (void)state;
+    pkv_spec cross = finished(shaped(PKV_KIND_CROSS, 16, 8, 128, PKV_DTYPE_BFLOAT16));
+    const pkv_spec layers[] = {full(), cross};
+    pkv_plan_params plan_params = blocks_for(layers, 2, 40, 160);
+    plan_params.max_encoder_tokens = 100;
+    pkv_plan *plan = plan_of(&plan_params);
+    const pkv_cache_params params = cache_params_of(plan, NULL);
+    pkv_cache *cache;
+    assert_status(pkv_cache_create(&params, &cache), PKV_E_UNSUPPORTED);
+    assert_error_text("pkv_cache_create", "caching must be off");
+    assert_null(cache);
+    pkv_plan_destroy(plan);
+}
+
+static void positions_have_32_bits(void **state)
+{
+    (void)state;
+    const pkv_spec layers[] = {full_of(1 << 20, 1)};
+    for (uint64_t more = 0; more < 2; more++) {
+        const uint64_t len = UINT32_MAX + more;
+        const pkv_plan_params plan_params = blocks_for(layers, 1, 5000, len);
+        pkv_plan *plan = plan_of(&plan_params);
+        const pkv_cache_params params = cache_params_of(plan, NULL);
+        pkv_cache *cache;
+        assert_status(pkv_cache_create(&params, &cache), more ? PKV_E_INVAL : PKV_OK);
+        if (more) {
+            assert_error_text("pkv_cache_create", "max_model_len 4294967296");
+        }
+        pkv_cache_destroy(cache);
+        pkv_plan_destroy(plan);
+    }
+}
+
 static void encoder_tokens_count_before_anything_is_taken(void **state)
 {
     (void)state;
@@ -151,6 +187,8 @@ int main(void)
         cmocka_unit_test(row_154_a_ring_has_a_table_of_one_entry),
         cmocka_unit_test(row_132_a_reference_window_keeps_the_prompt),
         cmocka_unit_test(row_138_cross_attention_takes_blocks_for_the_encoder_once),
+        cmocka_unit_test(cross_attention_allows_no_prefixes),
+        cmocka_unit_test(positions_have_32_bits),
         cmocka_unit_test(encoder_tokens_count_before_anything_is_taken),
         cmocka_unit_test(row_146_a_chunk_keeps_itself_only),
         cmocka_unit_test(chunks_and_a_drafter_that_drops_make_no_cache),
