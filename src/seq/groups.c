@@ -60,12 +60,6 @@ pkv_status pkvi_check_caching(pkv_cache *c, const pkv_plan *plan)
                              ": prefix caching needs recurrent states that are kept (align)",
                              g);
         }
-        if (c->info.caching && m->cacheable && !m->rules->match) {
-            return pkvi_fail(PKV_E_UNSUPPORTED,
-                             "pkv_cache_create: group %" PRIu32
-                             ": %s is not found by prefixes: caching must be off",
-                             g, pkv_kind_name(m->spec.kind));
-        }
         if (c->info.caching && m->rules->aligned && (m->drop || m->span != c->info.hit_alignment)) {
             return pkvi_fail(PKV_E_ASSERT,
                              "pkv_cache_create: %s of blocks of %" PRIu64
@@ -88,6 +82,15 @@ pkv_status pkvi_check_caching(pkv_cache *c, const pkv_plan *plan)
                          "pkv_cache_create: the scheduler block of %" PRIu64
                          " tokens is shorter than the drafter's lookahead of %" PRIu64,
                          s->scheduler_block_size, s->prefill_lookahead);
+    }
+    for (uint32_t g = 0; c->info.caching && g < c->info.n_groups; g++) {
+        const pkvi_manager *m = &c->managers[g];
+        if (m->cacheable && !m->rules->match) { /* upstream fails when it looks up, or keys */
+            return pkvi_fail(PKV_E_UNSUPPORTED,
+                             "pkv_cache_create: group %" PRIu32
+                             ": %s is not found by prefixes: caching must be off",
+                             g, pkv_kind_name(m->spec.kind));
+        }
     }
     return PKV_OK;
 }

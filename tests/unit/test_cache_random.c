@@ -295,13 +295,17 @@ static void do_something(oracle *o)
 
 /* ---- runs ---- */
 
-static void begin(oracle *o, const pkv_spec *layers, uint32_t n, uint64_t n_blocks)
+static void begin(oracle *o, const pkv_spec *layers, uint32_t n, uint64_t n_blocks, uint32_t index)
 {
     pkv_plan_params params = blocks_for(layers, n, n_blocks, MAX_LEN);
     params.max_num_batched_tokens = 64;
     params.layout = PKV_LAYOUT_BLHNC;
     memset(o, 0, sizeof *o);
-    o->cache = cache_of(&params);
+    pkv_plan *plan = plan_of(&params);
+    pkv_cache_params cache_params = cache_params_of(plan, NULL);
+    cache_params.index = index;
+    assert_ok(pkv_cache_create(&cache_params, &o->cache));
+    pkv_plan_destroy(plan);
     o->n_groups = n;
     o->n_blocks = n_blocks;
     o->align = pkv_cache_get_info(o->cache)->hit_alignment;
@@ -315,12 +319,12 @@ static void begin(oracle *o, const pkv_spec *layers, uint32_t n, uint64_t n_bloc
     }
 }
 
-static void run_random(const pkv_spec *layers, uint32_t n, uint64_t n_blocks)
+static void run_random(const pkv_spec *layers, uint32_t n, uint64_t n_blocks, uint32_t index)
 {
     static oracle o;
     const uint64_t seed = number_from("PKV_SEED", 1), ops = number_from("PKV_RANDOM_OPS", 10000);
     const uint64_t every = number_from("PKV_RANDOM_EVERY", 1);
-    begin(&o, layers, n, n_blocks);
+    begin(&o, layers, n, n_blocks, index);
     random_state = seed % 2147483645 + 1;
     print_message("PKV_SEED=%" PRIu64 " PKV_RANDOM_OPS=%" PRIu64 "\n", seed, ops);
     for (uint64_t i = 0; i < ops; i++) {
@@ -343,48 +347,56 @@ static void full_attention_agrees_with_the_oracle(void **state)
 {
     (void)state;
     const pkv_spec layers[] = {full()};
-    run_random(layers, 1, 24);
+    run_random(layers, 1, 24, PKV_INDEX_AUTO);
+}
+
+static void full_attention_by_chains_agrees_with_the_oracle(void **state)
+{
+    (void)state;
+    const pkv_spec layers[] = {full()};
+    run_random(layers, 1, 24, PKV_INDEX_CHAINS);
 }
 
 static void a_window_agrees_with_the_oracle(void **state)
 {
     (void)state;
     const pkv_spec layers[] = {windowed(40)};
-    run_random(layers, 1, 24);
+    run_random(layers, 1, 24, PKV_INDEX_AUTO);
 }
 
 static void a_hybrid_agrees_with_the_oracle(void **state)
 {
     (void)state;
     const pkv_spec layers[] = {full(), windowed(32)};
-    run_random(layers, 2, 48);
+    run_random(layers, 2, 48, PKV_INDEX_AUTO);
 }
 
 static void a_hybrid_of_two_block_sizes_agrees_with_the_oracle(void **state)
 {
     (void)state;
     const pkv_spec layers[] = {full_of(32, 4), windowed_of(33, 16, 8)};
-    run_random(layers, 2, 40);
+    run_random(layers, 2, 40, PKV_INDEX_AUTO);
 }
 
 static void chunks_agree_with_the_oracle(void **state)
 {
     (void)state;
     const pkv_spec layers[] = {chunked(64)};
-    run_random(layers, 1, 24);
+    run_random(layers, 1, 24, PKV_INDEX_AUTO);
 }
 
 static void full_attention_and_a_ring_agree_with_the_oracle(void **state)
 {
     (void)state;
     const pkv_spec layers[] = {full(), ring_of(16, 2048)};
-    run_random(layers, 2, 30);
+    run_random(layers, 2, 30, PKV_INDEX_AUTO);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_attention_agrees_with_the_oracle),
+        cmocka_unit_test(full_attention_by_chains_agrees_with_the_oracle),
         cmocka_unit_test(a_window_agrees_with_the_oracle),
         cmocka_unit_test(a_hybrid_agrees_with_the_oracle),
         cmocka_unit_test(a_hybrid_of_two_block_sizes_agrees_with_the_oracle),
