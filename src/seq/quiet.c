@@ -79,7 +79,7 @@ static uint64_t quiet_in_units(pkv_seq *seq)
     const pkv_cache *c = seq->cache;
     const uint64_t unit = c->info.unit, whole = before_next_unit(seq->computed, unit, 0);
     seq->due_at = PKVI_NEVER_DUE;
-    if (c->defers && !seq->body->ready_keys && !seq->body->is_due) { /* due: it lacked memory */
+    if (c->defers && !seq->body->ready_keys && !seq->body->is_due) { /* not due twice */
         seq->due_at = (uint32_t)pkvi_min(whole + 1, PKVI_NEVER_DUE);
         return whole + unit;
     }

@@ -1,7 +1,7 @@
 /* usual.c  Usual steps: a running sequence needs a block, lets one go, or completes a unit.
  *
  * This is an allocate without all that the beginning of a sequence, a fork, a load or a recurrent
- * state add to it. It does the same in the same order: let go, count, take, key. */
+ * state add to it. It comes to the same: let go, take all that is lacking or nothing, key. */
 #include "base/error.h"
 #include "base/math.h"
 #include "pool/pool_internal.h"
@@ -73,7 +73,7 @@ static pkv_status grow(pkv_seq *seq, uint64_t slots, uint64_t needed, pkv_alloca
 }
 
 /* Whether what the step completes may be keyed later, as in a quiet step, and what others have
- * completed as well: it takes no block, and what it lets go is no block that is due. */
+ * completed as well: it takes no block, and lets none go that is due. */
 static bool may_defer(const pkv_seq *seq, uint64_t needed)
 {
     return seq->cache->defers && needed == 0 && !seq->body->ready_keys && !seq->body->is_due;
