@@ -193,16 +193,36 @@ static inline pkv_cache_params cache_params_of(const pkv_plan *plan, event_log *
     return params;
 }
 
-static inline pkv_cache *watched_cache(const pkv_plan_params *plan_params, double watermark,
-                                       event_log *log)
+/* A cache for a plan; params: all but the plan. */
+static inline pkv_cache *cache_with(const pkv_plan_params *plan_params, pkv_cache_params params)
 {
     pkv_cache *cache;
     pkv_plan *plan = plan_of(plan_params);
-    pkv_cache_params params = cache_params_of(plan, log);
-    params.watermark = watermark;
+    params.plan = plan;
     assert_ok(pkv_cache_create(&params, &cache));
     pkv_plan_destroy(plan); /* it was borrowed for the call */
     return cache;
+}
+
+/* The same is refused, and the text has this part. */
+static inline void assert_no_cache_with(const pkv_plan_params *plan_params, pkv_cache_params params,
+                                        pkv_status status, const char *part)
+{
+    pkv_cache *cache = (pkv_cache *)(uintptr_t)1;
+    pkv_plan *plan = plan_of(plan_params);
+    params.plan = plan;
+    assert_status(pkv_cache_create(&params, &cache), status);
+    assert_error_text("pkv_cache_create", part);
+    assert_null(cache);
+    pkv_plan_destroy(plan);
+}
+
+static inline pkv_cache *watched_cache(const pkv_plan_params *plan_params, double watermark,
+                                       event_log *log)
+{
+    pkv_cache_params params = cache_params_of(NULL, log);
+    params.watermark = watermark;
+    return cache_with(plan_params, params);
 }
 
 static inline pkv_cache *cache_of(const pkv_plan_params *plan_params)
@@ -211,17 +231,18 @@ static inline pkv_cache *cache_of(const pkv_plan_params *plan_params)
 }
 
 /* One full group. */
-static inline pkv_cache *indexed_cache(uint64_t n_blocks, uint64_t len, uint32_t index)
+static inline pkv_cache *full_cache_with(uint64_t n_blocks, uint64_t len, pkv_cache_params params)
 {
     const pkv_spec layers[] = {full()};
     const pkv_plan_params plan_params = blocks_for(layers, 1, n_blocks, len);
-    pkv_cache *cache;
-    pkv_plan *plan = plan_of(&plan_params);
-    pkv_cache_params params = cache_params_of(plan, NULL);
+    return cache_with(&plan_params, params);
+}
+
+static inline pkv_cache *indexed_cache(uint64_t n_blocks, uint64_t len, uint32_t index)
+{
+    pkv_cache_params params = cache_params_of(NULL, NULL);
     params.index = index;
-    assert_ok(pkv_cache_create(&params, &cache));
-    pkv_plan_destroy(plan);
-    return cache;
+    return full_cache_with(n_blocks, len, params);
 }
 
 static inline pkv_cache *full_cache(uint64_t n_blocks, uint64_t len)

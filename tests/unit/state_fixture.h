@@ -40,14 +40,10 @@ static inline pkv_plan_params state_plan(const state_model *m, const pkv_spec *l
 
 static inline pkv_cache *state_cache_of(const state_model *m, const pkv_spec *layers, size_t n)
 {
-    pkv_cache *cache;
     const pkv_plan_params plan_params = state_plan(m, layers, n);
-    pkv_plan *plan = plan_of(&plan_params);
-    pkv_cache_params params = cache_params_of(plan, NULL);
+    pkv_cache_params params = cache_params_of(NULL, NULL);
     params.shared_prefix_checkpoint = m->shared_prefix_checkpoint;
-    assert_ok(pkv_cache_create(&params, &cache));
-    pkv_plan_destroy(plan);
-    return cache;
+    return cache_with(&plan_params, params);
 }
 
 static inline pkv_cache *state_cache(state_model m)

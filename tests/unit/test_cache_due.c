@@ -104,21 +104,23 @@ static void who_listens_to_events_hears_of_a_unit_in_the_step_that_completes_it(
     end_cache(cache);
 }
 
+/* A cache whose memory can be taken away. */
+static pkv_cache *counted_cache(countdown *memory, uint64_t n_blocks, uint64_t len, uint32_t index)
+{
+    const pkv_alloc hooks = {memory, counted_alloc, counted_free};
+    pkv_cache_params params = cache_params_of(NULL, NULL);
+    params.alloc = &hooks;
+    params.index = index;
+    return full_cache_with(n_blocks, len, params);
+}
+
 /* The second unit of `seq` branches off that of another request, which takes memory; that of
  * `easy`, which is due before it, only goes on. */
 static void without_memory_a_unit_stays_due(void **state)
 {
     (void)state;
     countdown memory = {.left = UINT64_MAX};
-    const pkv_alloc hooks = {&memory, counted_alloc, counted_free};
-    const pkv_spec layers[] = {full()};
-    const pkv_plan_params plan_params = blocks_for(layers, 1, 20, 160);
-    pkv_plan *plan = plan_of(&plan_params);
-    pkv_cache_params params = cache_params_of(plan, NULL);
-    pkv_cache *cache;
-    params.alloc = &hooks;
-    assert_ok(pkv_cache_create(&params, &cache));
-    pkv_plan_destroy(plan);
+    pkv_cache *cache = counted_cache(&memory, 20, 160, PKV_INDEX_AUTO);
     close_seq(run_n(cache, 48));
     pkv_seq *easy = run_tokens(cache, diverging(5), 31);
     pkv_seq *seq = run_tokens(cache, diverging(20), 31);
@@ -157,19 +159,10 @@ static void step_with(pkv_cache *cache, pkv_seq *seq, int32_t token)
 static void assert_due_once(uint32_t index)
 {
     countdown memory = {.left = UINT64_MAX};
-    const pkv_alloc hooks = {&memory, counted_alloc, counted_free};
-    const pkv_spec layers[] = {full()};
-    const pkv_plan_params plan_params = blocks_for(layers, 1, 400, LONG + 2 * MORE);
-    pkv_plan *plan = plan_of(&plan_params);
-    pkv_cache_params params = cache_params_of(plan, NULL);
-    pkv_cache *cache;
+    pkv_cache *cache = counted_cache(&memory, 400, LONG + 2 * MORE, index);
     pkv_seq *seqs[5];
     static int32_t tokens[LONG];
     uint64_t n_keys;
-    params.alloc = &hooks;
-    params.index = index;
-    assert_ok(pkv_cache_create(&params, &cache));
-    pkv_plan_destroy(plan);
     for (int32_t i = 0; i < 5; i++) {
         for (size_t k = 0; k < LONG; k++) {
             tokens[k] = i;
@@ -207,22 +200,6 @@ static void who_lacks_memory_is_due_once_and_not_after_its_close(void **state)
     assert_due_once(PKV_INDEX_CHAINS);
 }
 
-/* A cache whose memory can be taken away. */
-static pkv_cache *counted_cache(countdown *memory, uint32_t index)
-{
-    const pkv_alloc hooks = {memory, counted_alloc, counted_free};
-    const pkv_spec layers[] = {full()};
-    const pkv_plan_params plan_params = blocks_for(layers, 1, 60, 640);
-    pkv_plan *plan = plan_of(&plan_params);
-    pkv_cache_params params = cache_params_of(plan, NULL);
-    pkv_cache *cache;
-    params.alloc = &hooks;
-    params.index = index;
-    assert_ok(pkv_cache_create(&params, &cache));
-    pkv_plan_destroy(plan);
-    return cache;
-}
-
 /* Goes on by single steps to n tokens. */
 static void step_to(pkv_cache *cache, pkv_seq *seq, uint64_t n)
 {
@@ -236,7 +213,7 @@ static void step_to(pkv_cache *cache, pkv_seq *seq, uint64_t n)
 static void assert_keys_are_there(uint32_t index, uint64_t units)
 {
     countdown memory = {.left = UINT64_MAX};
-    pkv_cache *cache = counted_cache(&memory, index);
+    pkv_cache *cache = counted_cache(&memory, 60, 640, index);
     pkv_seq *seq = run_n(cache, 15), *child;
     uint64_t n;
     step_to(cache, seq, 16 * units - 1);
@@ -271,7 +248,7 @@ static void what_lacks_memory_to_be_keyed_is_not_evicted(void **state)
     int refused = 0;
     for (uint64_t units = 2; units <= 20; units++) {
         countdown memory = {.left = UINT64_MAX};
-        pkv_cache *cache = counted_cache(&memory, PKV_INDEX_TOKENS);
+        pkv_cache *cache = counted_cache(&memory, 60, 640, PKV_INDEX_TOKENS);
         pkv_seq *seq = run_n(cache, 15);
         uint64_t n;
         step_to(cache, seq, 16 * units - 1);

@@ -262,17 +262,12 @@ static void keys_come_when_they_are_asked_for(void **state)
 static void keys_without_memory_are_asked_for_again(void **state)
 {
     (void)state;
-    const pkv_spec layers[] = {full()};
-    const pkv_plan_params plan_params = blocks_for(layers, 1, 20, 160);
     countdown memory = {.left = UINT64_MAX};
     const pkv_alloc hooks = {.ctx = &memory, .alloc = counted_alloc, .free = counted_free};
-    pkv_plan *plan = plan_of(&plan_params);
-    pkv_cache_params params = cache_params_of(plan, NULL);
-    pkv_cache *cache;
+    pkv_cache_params params = cache_params_of(NULL, NULL);
     params.alloc = &hooks;
     params.index = PKV_INDEX_TOKENS;
-    assert_ok(pkv_cache_create(&params, &cache));
-    pkv_plan_destroy(plan);
+    pkv_cache *cache = full_cache_with(20, 160, params);
     pkv_seq *seq = run_n(cache, 40);
     const pkv_key *keys;
     uint64_t n;
@@ -291,14 +286,9 @@ static void keys_without_memory_are_asked_for_again(void **state)
 static void assert_no_cache(const pkv_plan_params *plan_params, uint32_t index, event_log *log,
                             pkv_status wanted, const char *text)
 {
-    pkv_plan *plan = plan_of(plan_params);
-    pkv_cache_params params = cache_params_of(plan, log);
-    pkv_cache *cache = (pkv_cache *)(uintptr_t)1;
+    pkv_cache_params params = cache_params_of(NULL, log);
     params.index = index;
-    assert_status(pkv_cache_create(&params, &cache), wanted);
-    assert_null(cache);
-    assert_error_text("pkv_cache_create", text);
-    pkv_plan_destroy(plan);
+    assert_no_cache_with(plan_params, params, wanted, text);
 }
 
 static void tokens_alone_cannot_serve_every_cache(void **state)
@@ -335,15 +325,9 @@ static void chains_cannot_serve_every_cache(void **state)
 
 static pkv_cache *told_cache(uint32_t index, event_log *log)
 {
-    const pkv_spec layers[] = {full()};
-    const pkv_plan_params plan_params = blocks_for(layers, 1, 20, 160);
-    pkv_plan *plan = plan_of(&plan_params);
-    pkv_cache_params params = cache_params_of(plan, log);
-    pkv_cache *cache;
+    pkv_cache_params params = cache_params_of(NULL, log);
     params.index = index;
-    assert_ok(pkv_cache_create(&params, &cache));
-    pkv_plan_destroy(plan);
-    return cache;
+    return full_cache_with(20, 160, params);
 }
 
 /* Whether the pool of a cache finds the first key of a prompt that is cached. */
@@ -364,8 +348,8 @@ static bool finds_key(uint32_t index, event_log *log)
 /* What was loaded has no keys before it is keyed by hand: by both sequences of a fork. */
 static void blocks_that_a_fork_shares_are_told_once(void **state)
 {
+    (void)state;
     for (uint32_t index = PKV_INDEX_KEYS; index <= PKV_INDEX_CHAINS; index++) {
-        (void)state;
         static event_log log;
         log.n = 0;
         pkv_cache *cache = told_cache(index, &log);

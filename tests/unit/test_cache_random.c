@@ -301,11 +301,9 @@ static void begin(oracle *o, const pkv_spec *layers, uint32_t n, uint64_t n_bloc
     params.max_num_batched_tokens = 64;
     params.layout = PKV_LAYOUT_BLHNC;
     memset(o, 0, sizeof *o);
-    pkv_plan *plan = plan_of(&params);
-    pkv_cache_params cache_params = cache_params_of(plan, NULL);
+    pkv_cache_params cache_params = cache_params_of(NULL, NULL);
     cache_params.index = index;
-    assert_ok(pkv_cache_create(&cache_params, &o->cache));
-    pkv_plan_destroy(plan);
+    o->cache = cache_with(&params, cache_params);
     o->n_groups = n;
     o->n_blocks = n_blocks;
     o->align = pkv_cache_get_info(o->cache)->hit_alignment;
