@@ -214,26 +214,28 @@ static void add_us(bench_table *table, size_t run, size_t row, bench_set set, be
               (bench_sample){ns.value / BENCH_US, ns.ceiling / BENCH_US, ns.bound / BENCH_US});
 }
 
-/* A cache whose keys somebody wants. nodes: what a lookup reads at least; chain: of the keys. */
-static void run_keyed(lookup_bench *b, filled *f, bench_table *table, size_t run, size_t row,
-                      bench_set set, double nodes, double digests, double keys)
+/* Where keys are wanted: a request that computes its own, the lookup of one that brings them. */
+typedef struct wanted {
+    double open, ready;
+} wanted;
+
+static wanted wanted_requests(lookup_bench *b, filled *f, bench_set set)
 {
-    const double most = 20 * (double)b->blocks;
-    const parts keyed = requests(b, f, set, false, false, false);
-    const parts ready = requests(b, f, set, false, true, true);
-    add_us(table, run, row, set,
-           (bench_sample){keyed.open + keyed.lookup, digests + nodes, keys + most});
-    add_us(table, run, row + 1, set, (bench_sample){ready.lookup, nodes, most});
+    const parts p = requests(b, f, set, false, false, false);
+    return (wanted){p.open + p.lookup, requests(b, f, set, false, true, true).lookup};
 }
 
 static void run_once(lookup_bench *b, bench_table *table, size_t run, bench_set set)
 {
     const double blocks = (double)b->blocks, usual = (double)b->n / USUAL_TOKENS * BENCH_US;
     const double memcmp_ns = bench_compare(&b->twins, set);
+    const double key_memcmp = bench_compare(&b->key_twins, set);
     const double copy = bench_copy(&b->twins, set);
     const double entries = blocks * bench_nodes_read(b->entries, b->blocks, set);
     const parts one_run = requests(b, &b->plain, set, false, false, true);
     const parts branched = requests(b, &b->plain, set, true, false, true);
+    const wanted keyed = wanted_requests(b, &b->keyed, set);
+    const wanted indexed = wanted_requests(b, &b->indexed, set);
     const double keys = chain(b, set);
     const double digests =
         blocks * bench_digest(b->tokens, b->blocks, PKV_HASH_SHA256_CBOR, BENCH_ALONE, set);
@@ -243,9 +245,12 @@ static void run_once(lookup_bench *b, bench_table *table, size_t run, bench_set 
     add_us(table, run, BRANCHED, set,
            (bench_sample){branched.lookup, memcmp_ns, hot ? 8 * usual : 1.5 * memcmp_ns});
     add_us(table, run, OPEN, set, (bench_sample){one_run.open, copy, 0});
-    run_keyed(b, &b->keyed, table, run, OPEN_KEYS, set, bench_compare(&b->key_twins, set), digests,
-              keys);
-    run_keyed(b, &b->indexed, table, run, OPEN_INDEX, set, entries, digests, keys);
+    add_us(table, run, OPEN_KEYS, set,
+           (bench_sample){keyed.open, digests + key_memcmp, keys + 20 * blocks});
+    add_us(table, run, READY_KEYS, set, (bench_sample){keyed.ready, key_memcmp, 20 * blocks});
+    add_us(table, run, OPEN_INDEX, set,
+           (bench_sample){indexed.open, digests + entries, keys + 20 * blocks});
+    add_us(table, run, READY_INDEX, set, (bench_sample){indexed.ready, entries, 20 * blocks});
     add_us(table, run, KEY_CHAIN, set, (bench_sample){keys, digests, 0});
 }
 
