@@ -189,7 +189,7 @@ static void count_lookup(pkv_seq *seq, uint64_t hit)
 
 /* ---- the walk ---- */
 
-static pkv_status refuse(const pkv_cache *c, uint64_t needed, pkv_allocate_result *out)
+pkv_status pkvi_no_blocks(const pkv_cache *c, uint64_t needed, pkv_allocate_result *out)
 {
     out->needed = needed;
     out->free = pkv_pool_free_count(c->pool);
@@ -213,13 +213,13 @@ static pkv_status allocate(pkv_seq *seq, const pkv_allocate_params *p, const pkv
         all.main = pkvi_min(seq->n_tokens, most);
         const uint64_t whole = pkvi_count_needed(seq, &all, all.main, true, watermark);
         if (whole > free) {
-            return refuse(c, whole, out);
+            return pkvi_no_blocks(c, whole, out);
         }
     }
     pkvi_remove_skipped(seq, r->total > p->in_flight_tokens ? r->total - p->in_flight_tokens : 0);
     const uint64_t needed = pkvi_count_needed(seq, r, slots, false, watermark + p->reserved_blocks);
     if (needed > pkv_pool_free_count(c->pool)) {
-        return refuse(c, needed, out);
+        return pkvi_no_blocks(c, needed, out);
     }
     adopt(seq, p, r);
     grow(seq, slots, r->main, r->encoder);

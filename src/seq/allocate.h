@@ -89,6 +89,8 @@ void pkvi_fetch_blocks(const pkv_seq *seq);
 
 /* ---- allocate.c ---- */
 
+/* NO_BLOCKS: so many are needed. */
+pkv_status pkvi_no_blocks(const pkv_cache *cache, uint64_t needed, pkv_allocate_result *out);
 /* pkv_seq_allocate() that adds to the lists. */
 pkv_status pkvi_allocate(pkv_seq *seq, const pkv_allocate_params *params, pkv_allocate_result *out);
 

@@ -57,7 +57,6 @@ static pkv_status create_pool(pkv_cache *c, const pkv_cache_params *params)
             p.units_per_block = pkvi_max(p.units_per_block, pkvi_min(units, 2)); /* grows */
         }
     }
-    const uint64_t run_unit = c->by_tokens ? c->info.unit : PKVI_KEY_WORDS;
     p.lookahead = c->hash_lookahead;
     p.max_table = params->sink.event ? longest_table(c) : 0;
     p.alloc = &c->alloc;
@@ -68,7 +67,8 @@ static pkv_status create_pool(pkv_cache *c, const pkv_cache_params *params)
     p.residency_ctx = params->residency_ctx;
     p.clock_ns = params->clock_ns;
     p.on_residency = params->on_residency;
-    const pkv_status st = pkvi_pool_create(&p, c->by_runs ? run_unit : 0, &c->pool);
+    const uint64_t words = c->by_tokens ? c->info.unit : PKVI_KEY_WORDS;
+    const pkv_status st = pkvi_pool_create(&p, c->by_runs ? words : 0, &c->pool);
     if (st != PKV_OK) {
         pkvi_error_rename("pkv_cache_create");
     }

@@ -209,11 +209,11 @@ void pkvi_begin_state_step(pkv_cache *cache);
 uint64_t pkvi_known_units(const pkv_seq *seq);
 /* Keys of the units that have become whole, or what else will name them; there is room for it. */
 pkv_status pkvi_extend_content(const char *function, pkv_seq *seq);
-/* How much room to make for n items, so many a unit: a unit more at first, a fourth more where they
- * grow, at most `most`. The tree of runs may keep them when the sequence is closed. */
-size_t pkvi_room_for(size_t capacity, size_t n, size_t unit, size_t most);
-/* pkvi_array_resized() of what the sequence may have lent to the tree of runs. */
-void *pkvi_lent_resized(pkv_seq *seq, void *items, size_t *capacity, size_t room, size_t bytes);
+/* pkvi_array_grown() of what the sequence may have lent to the tree of runs, which may keep it when
+ * the sequence is closed: so many items a unit; room for a unit more at first, for a fourth more
+ * where they grow, and for no more than max_model_len needs. n: at least 1 */
+void *pkvi_lent_grown(pkv_seq *seq, void *items, size_t *capacity, size_t n, size_t per_unit,
+                      size_t bytes);
 /* Room for what names the units of so many tokens; false: no memory. */
 bool pkvi_reserve_content(pkv_seq *seq, uint64_t n_tokens);
 pkvi_content pkvi_content_of(const pkv_seq *seq);

@@ -19,15 +19,16 @@ uint64_t pkvi_known_units(const pkv_seq *seq)
     return seq->cache->by_tokens ? seq->n_tokens / seq->cache->info.unit : seq->body->keys.n;
 }
 
-size_t pkvi_room_for(size_t capacity, size_t n, size_t unit, size_t most)
-{
-    const size_t grown = ((capacity == 0 ? n : n + n / 4) / unit + 2) * unit;
-    return (size_t)pkvi_max(n, pkvi_min(grown, most));
-}
-
-void *pkvi_lent_resized(pkv_seq *seq, void *items, size_t *capacity, size_t room, size_t bytes)
+void *pkvi_lent_grown(pkv_seq *seq, void *items, size_t *capacity, size_t n, size_t per_unit,
+                      size_t bytes)
 {
     const pkv_cache *c = seq->cache;
+    if (n <= *capacity) {
+        return items;
+    }
+    const size_t grown = ((*capacity == 0 ? n : n + n / 4) / per_unit + 2) * per_unit;
+    const uint64_t most = c->info.max_model_len * per_unit / c->info.unit;
+    const size_t room = (size_t)pkvi_max(n, pkvi_min(grown, most));
     pkvi_runs *runs = c->by_runs ? c->pool->runs : NULL;
     const uint32_t lent = runs ? pkvi_runs_lent(runs, &seq->body->cursor, items) : 0;
     void *moved = pkvi_array_resized(&c->alloc, items, capacity, room, bytes);
@@ -40,16 +41,10 @@ void *pkvi_lent_resized(pkv_seq *seq, void *items, size_t *capacity, size_t room
 /* Keys that a run may read. */
 static bool reserve_chain(pkv_seq *seq, size_t n)
 {
-    const pkv_cache_info *info = &seq->cache->info;
     pkvi_key_list *keys = &seq->body->keys;
-    if (n <= keys->capacity) {
-        return true;
-    }
-    const size_t most = (size_t)(info->max_model_len / info->unit + 1);
-    void *moved = pkvi_lent_resized(seq, keys->at, &keys->capacity,
-                                    pkvi_room_for(keys->capacity, n, 1, most), sizeof *keys->at);
-    keys->at = moved ? moved : keys->at;
-    return moved != NULL;
+    void *at = pkvi_lent_grown(seq, keys->at, &keys->capacity, n, 1, sizeof *keys->at);
+    keys->at = at ? at : keys->at;
+    return at != NULL;
 }
 
 bool pkvi_reserve_content(pkv_seq *seq, uint64_t n_tokens)

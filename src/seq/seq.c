@@ -48,14 +48,8 @@ static pkv_status copy_tokens(const char *function, int32_t *to, const int32_t *
 /* In whole units, so that it grows in steps that take a block anyway. */
 static bool reserve_tokens(pkv_seq *seq, size_t n)
 {
-    const pkv_cache_info *info = &seq->cache->info;
-    size_t *capacity = &seq->body->token_capacity;
-    if (n <= *capacity) {
-        return true;
-    }
-    const size_t room =
-        pkvi_room_for(*capacity, n, (size_t)info->unit, (size_t)info->max_model_len);
-    void *tokens = pkvi_lent_resized(seq, seq->tokens, capacity, room, sizeof *seq->tokens);
+    void *tokens = pkvi_lent_grown(seq, seq->tokens, &seq->body->token_capacity, n,
+                                   (size_t)seq->cache->info.unit, sizeof *seq->tokens);
     seq->tokens = tokens ? tokens : seq->tokens;
     return tokens != NULL;
 }

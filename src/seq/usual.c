@@ -59,9 +59,7 @@ static pkv_status grow(pkv_seq *seq, uint64_t slots, uint64_t needed, pkv_alloca
 {
     pkv_cache *c = seq->cache;
     if (needed > pkv_pool_free_count(c->pool)) {
-        out->needed = needed;
-        out->free = pkv_pool_free_count(c->pool);
-        return PKV_E_NO_BLOCKS;
+        return pkvi_no_blocks(c, needed, out);
     }
     for (uint32_t g = 0; needed > 0 && g < c->info.n_groups; g++) {
         if (lacking(&c->managers[g], &seq->body->tables[g], slots) > 0) {
