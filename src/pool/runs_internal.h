@@ -43,6 +43,15 @@ static inline uint32_t *pkvi_run_bucket(const pkvi_runs *runs, uint64_t hash)
     return &runs->buckets[hash & (runs->n_buckets - 1)];
 }
 
+/* The run in which a unit before the cursor lies: `r` or one above it. */
+static inline uint32_t pkvi_run_of_unit(const pkvi_runs *runs, uint32_t r, uint64_t unit)
+{
+    while (runs->at[r].depth > unit) {
+        r = runs->at[r].parent;
+    }
+    return r;
+}
+
 /* ---- runs_store.c ---- */
 
 /* The number of a new run with room for so many units, held by nobody. lent: its tokens are there,
