@@ -25,14 +25,17 @@ typedef struct pkv_seq pkv_seq;
 
 /** How a cache finds content again. The decisions are the same. */
 typedef enum pkv_index {
-    PKV_INDEX_AUTO = 0,   /**< by tokens where it can be; with an event sink by chains where it can
-                               be; else by keys */
-    PKV_INDEX_TOKENS = 1, /**< by comparing tokens: only for one group of full attention (and groups
-                               outside of prefixes); keys are computed when they are asked for */
+    PKV_INDEX_AUTO = 0,   /**< by tokens where it can be; else by chains where it can be; else by
+                               keys */
+    PKV_INDEX_TOKENS = 1, /**< by comparing tokens: for groups whose blocks are all one unit, if one
+                               keeps all of a prefix and none keeps recurrent states (groups outside
+                               of prefixes do not count), without an event sink or keys that look
+                               ahead; keys are computed when they are asked for */
     PKV_INDEX_KEYS = 2,   /**< by keys, which are computed as tokens come, or given */
     PKV_INDEX_CHAINS = 3  /**< by keys, each found behind the one before it, at the speed of memory:
-                               for the groups that can be found by tokens. A key that is given must
-                               name all that is before it; pkv_pool_lookup() finds nothing */
+                               for the same groups as TOKENS, with event sinks and keys that look
+                               ahead as well. A key that is given must name all that is before it;
+                               pkv_pool_lookup() finds nothing */
 } pkv_index;
 
 typedef struct pkv_cache_params {

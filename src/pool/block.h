@@ -21,9 +21,12 @@ typedef struct pkvi_name {
 typedef struct pkvi_block {
     uint32_t place; /* in the list of those that nobody holds, or PKVI_NO_PLACE */
     uint32_t refs;
-    uint32_t units;     /* of the prefix that its primary key names; 0: it has none */
-    uint32_t secondary; /* its first secondary key, or PKVI_NO_ENTRY */
-    pkvi_name name;     /* the primary one */
+    uint32_t units; /* of the prefix that its primary key names; 0: it has none */
+    union {
+        uint32_t secondary; /* its first secondary key, or PKVI_NO_ENTRY */
+        uint32_t run_group; /* by runs: of its name, if it has one */
+    };
+    pkvi_name name; /* the primary one */
 } pkvi_block;
 
 #endif

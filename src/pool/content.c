@@ -40,7 +40,7 @@ static void drop_name(pkv_pool *pool, pkv_block block, bool tell)
     }
     pkvi_runs_forget(pool->runs, block);
     if (told) {
-        tell_removed(pool, &key, pool->group);
+        tell_removed(pool, &key, pool->blocks[block].run_group);
     }
 }
 
@@ -244,22 +244,23 @@ void pkvi_pool_report(pkv_pool *pool, const pkv_chain *chain, uint64_t n, uint64
 }
 
 /* Whether a block of a table has this place already. */
-static bool is_placed(const pkv_pool *pool, const pkvi_cursor *cursor, const pkv_block *table,
+static bool is_placed(const pkv_pool *pool, const pkvi_cursor *cursor, const pkvi_table_part *part,
                       uint64_t i)
 {
-    return pool->blocks[table[i]].units > i && pkvi_runs_is_named(pool->runs, cursor, i, table[i]);
+    const pkv_block b = part->ids[i];
+    return pool->blocks[b].units > i && pkvi_runs_is_named(pool->runs, cursor, i, part->group, b);
 }
 
 /* Notes what is going to be stored; tells what blocks that have another name lose by it. */
 static uint64_t note_stored(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_chain *chain,
-                            const pkv_block *table, uint64_t from, uint64_t to)
+                            const pkvi_table_part *part)
 {
     uint64_t n = 0;
-    for (uint64_t i = from; i < to; i++) {
-        if (table[i] == PKV_BLOCK_NULL || is_placed(pool, cursor, table, i)) {
+    for (uint64_t i = part->from; i < part->to; i++) {
+        if (!pkvi_is_wanted(part, i) || is_placed(pool, cursor, part, i)) {
             continue;
         }
-        pkvi_drop_keys(pool, table[i], true);
+        pkvi_drop_keys(pool, part->ids[i], true);
         pool->event_keys[n] = &chain->keys[i];
         pool->event_positions[n++] = i * pool->unit;
     }
@@ -267,28 +268,29 @@ static uint64_t note_stored(pkv_pool *pool, const pkvi_cursor *cursor, const pkv
 }
 
 pkv_status pkvi_pool_name(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_chain *chain,
-                          const pkv_block *table, uint64_t from, uint64_t to, uint32_t group)
+                          const pkvi_table_part *part)
 {
     uint64_t n_told = 0;
-    for (uint64_t i = from; i < to; i++) {
-        if (pool->blocks[table[i]].units > i && !is_placed(pool, cursor, table, i)) {
+    for (uint64_t i = part->from; i < part->to; i++) {
+        const pkv_block b = part->ids[i];
+        if (pool->blocks[b].units > i && pkvi_is_wanted(part, i) &&
+            !is_placed(pool, cursor, part, i)) {
             return pkvi_fail(PKV_E_CORRUPT,
                              "pkv_seq_allocate: block %" PRIu32 " is keyed for %" PRIu64 " tokens",
-                             table[i], pkv_pool_block_tokens(pool, table[i]));
+                             b, pkv_pool_block_tokens(pool, b));
         }
     }
-    pool->group = group;
     if (pool->sink.event) {
-        n_told = note_stored(pool, cursor, chain, table, from, to);
+        n_told = note_stored(pool, cursor, chain, part);
     }
-    pool->version += pkvi_runs_name(pool->runs, cursor, table, from, to);
-    for (uint64_t i = from; i < to; i++) {
-        if (table[i] != PKV_BLOCK_NULL) {
-            pool->blocks[table[i]].units = (uint32_t)i + 1;
+    pool->version += pkvi_runs_name(pool->runs, cursor, part);
+    for (uint64_t i = part->from; i < part->to; i++) {
+        if (pkvi_is_wanted(part, i)) {
+            pool->blocks[part->ids[i]].units = (uint32_t)i + 1;
         }
     }
     if (n_told > 0) {
-        tell_stored(pool, chain, from, to, pool->unit, group, n_told);
+        tell_stored(pool, chain, part->from, part->to, pool->unit, part->group, n_told);
     }
     return PKV_OK;
 }

@@ -48,7 +48,8 @@ static pkv_status check_params(const pkv_pool_params *p)
     return PKV_OK;
 }
 
-static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p, uint64_t run_unit)
+static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p, uint64_t run_unit,
+                            uint32_t n_groups)
 {
     const size_t n = (size_t)p->n_blocks;
     pool->blocks = pkvi_arena_lines(&pool->arena, n, sizeof *pool->blocks);
@@ -68,7 +69,8 @@ static bool allocate_arrays(pkv_pool *pool, const pkv_pool_params *p, uint64_t r
         return ok;
     }
     if (run_unit > 0) {
-        pool->runs = pkvi_runs_create(&pool->arena.hooks, pool->blocks, p->n_blocks, run_unit);
+        pool->runs =
+            pkvi_runs_create(&pool->arena.hooks, pool->blocks, p->n_blocks, run_unit, n_groups);
         ok = pool->runs != NULL;
     } else {
         ok = pkvi_entries_create(pool, p->n_blocks * p->units_per_block);
@@ -97,10 +99,11 @@ static void list_all(pkv_pool *pool)
 
 pkv_status pkv_pool_create(const pkv_pool_params *params, pkv_pool **out)
 {
-    return pkvi_pool_create(params, 0, out);
+    return pkvi_pool_create(params, 0, 0, out);
 }
 
-pkv_status pkvi_pool_create(const pkv_pool_params *params, uint64_t run_unit, pkv_pool **out)
+pkv_status pkvi_pool_create(const pkv_pool_params *params, uint64_t run_unit, uint32_t n_groups,
+                            pkv_pool **out)
 {
     pkv_pool_params p;
     pkvi_arena arena;
@@ -120,7 +123,7 @@ pkv_status pkvi_pool_create(const pkv_pool_params *params, uint64_t run_unit, pk
     }
     pool->arena = arena;
     pool->n_blocks = p.n_blocks;
-    if (!allocate_arrays(pool, &p, run_unit)) {
+    if (!allocate_arrays(pool, &p, run_unit, n_groups)) {
         pkv_pool_destroy(pool);
         return pkvi_fail(PKV_E_NOMEM, "pkv_pool_create: out of memory for %" PRIu64 " blocks",
                          p.n_blocks);

@@ -140,9 +140,10 @@ bool pkvi_index_remove(pkv_pool *pool, uint32_t entry);
 
 /* ---- pool.c ---- */
 
-/* pkv_pool_create(). run_unit > 0: content is found in a tree of runs, by so many words a unit;
- * the calls with keys then find and keep nothing. */
-pkv_status pkvi_pool_create(const pkv_pool_params *params, uint64_t run_unit, pkv_pool **out);
+/* pkv_pool_create(). run_unit > 0: content of n_groups groups is found in a tree of runs, by so
+ * many words a unit; the calls with keys then find and keep nothing. */
+pkv_status pkvi_pool_create(const pkv_pool_params *params, uint64_t run_unit, uint32_t n_groups,
+                            pkv_pool **out);
 
 /* INVAL, in the name of `function`: an id beyond the pool. */
 pkv_status pkvi_pool_check_ids(const pkv_pool *pool, const char *function, const pkv_block *ids,
@@ -159,11 +160,10 @@ void pkvi_pool_release_last_first(pkv_pool *pool, const pkv_block *ids, uint64_t
 /* The primary key of a block that has one. */
 const pkv_key *pkvi_pool_key(const pkv_pool *pool, pkv_block block);
 
-/* pkv_pool_cache_full() by runs: the blocks [from, to) of a table, for the units before a cursor.
- * chain: for the event, if there is a sink; the runs are then of its keys. CORRUPT: a block has
- * another name for as many units. */
+/* pkv_pool_cache_full() by runs, for the units before a cursor. chain: for the event, if there is a
+ * sink; the runs are then of its keys. CORRUPT: a block has another name for as many units. */
 pkv_status pkvi_pool_name(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_chain *chain,
-                          const pkv_block *table, uint64_t from, uint64_t to, uint32_t group);
+                          const pkvi_table_part *part);
 /* Drops all keys of a block, with an event each if `tell`. */
 void pkvi_drop_keys(pkv_pool *pool, pkv_block block, bool tell);
 

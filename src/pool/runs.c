@@ -54,26 +54,38 @@ static bool is_branch(const pkvi_runs *runs, const pkvi_run *run, uint32_t paren
            memcmp(run->tokens, tokens, (size_t)runs->unit * sizeof *tokens) == 0;
 }
 
+/* A walk over a content. */
+typedef struct walk {
+    const pkvi_runs *runs;
+    const pkvi_content *content;
+    size_t next_tag;      /* where the search in ascending units goes on */
+    uint32_t group;       /* whose blocks are looked at next */
+    const pkv_block *ids; /* where they go, or NULL: nowhere */
+} walk;
+
 /* The processor reads on by itself only within a page, and after it has seen a few lines of it. */
-static void fetch_run(const pkvi_runs *runs, const pkvi_run *run)
+static void fetch_run(const walk *w, uint32_t r)
 {
     enum { BYTES = 512 };
+    const pkvi_runs *runs = w->runs;
+    const pkvi_run *run = &runs->at[r];
     pkvi_fetch(run->tokens, pkvi_min(BYTES, run->n * runs->unit * sizeof *run->tokens));
-    __builtin_prefetch(run->first);
+    __builtin_prefetch(pkvi_run_blocks(run, w->group));
     __builtin_prefetch(&runs->at[run->last_child]); /* most likely where the walk goes on */
 }
 
 /* The run that continues a place with this unit, or 0. */
-static uint32_t find_branch(const pkvi_runs *runs, uint32_t parent, uint32_t at,
-                            const int32_t *tokens, const pkv_key *tag)
+static uint32_t find_branch(const walk *w, uint32_t parent, uint32_t at, const int32_t *tokens,
+                            const pkv_key *tag)
 {
+    const pkvi_runs *runs = w->runs;
     if (parent != 0) { /* most branches are the newest of their parent; not of the root */
         const uint32_t newest = runs->at[parent].last_child;
         if (runs->at[parent].n_children == 0) {
             return 0;
         }
         if (newest != 0 && is_branch(runs, &runs->at[newest], parent, at, tokens, tag)) {
-            fetch_run(runs, &runs->at[newest]);
+            fetch_run(w, newest);
             return newest;
         }
     }
@@ -82,7 +94,7 @@ static uint32_t find_branch(const pkvi_runs *runs, uint32_t parent, uint32_t at,
         if (runs->at[r].hash != hash) {
             continue;
         }
-        fetch_run(runs, &runs->at[r]);
+        fetch_run(w, r);
         if (is_branch(runs, &runs->at[r], parent, at, tokens, tag)) {
             return r;
         }
@@ -92,24 +104,26 @@ static uint32_t find_branch(const pkvi_runs *runs, uint32_t parent, uint32_t at,
 
 /* ---- walking ---- */
 
-/* Units of a run, from one on, that are those of a content. What comes next arrives meanwhile: the
- * blocks that are named for them, where their ids go (NULL: nowhere), and, from the middle of the
+/* Units of a run, from those of the cursor on, that are those of a content. What comes next arrives
+ * meanwhile: the blocks that are named for them, where their ids go, and, from the middle of the
  * way on, the beginning of the newest branch, which is known by then. */
-static uint64_t count_along(const pkvi_runs *runs, const pkvi_run *run, uint32_t at,
-                            const int32_t *tokens, uint64_t n, const pkv_block *ids)
+static uint64_t count_along(const walk *w, const pkvi_cursor *at, const int32_t *tokens, uint64_t n)
 {
     enum { STRIDE = 16 }; /* so many ids are one line */
+    const pkvi_runs *runs = w->runs;
+    const pkvi_run *run = &runs->at[at->run];
+    const pkv_block *blocks = pkvi_run_blocks(run, w->group) + at->at;
     const uint64_t unit = runs->unit, middle = n / 2 / STRIDE * STRIDE;
     const size_t bytes = (size_t)unit * sizeof *tokens;
-    const int32_t *own = run->tokens + at * unit;
+    const int32_t *own = run->tokens + at->at * unit;
     uint64_t done = 0;
     for (; n - done >= STRIDE; done += STRIDE) {
-        __builtin_prefetch(run->first + at + done);
-        if (ids) {
-            __builtin_prefetch(ids + done, 1);
+        __builtin_prefetch(blocks + done);
+        if (w->ids) {
+            __builtin_prefetch(w->ids + at->units + done, 1);
         }
         if (done == middle && run->last_child != 0) {
-            fetch_run(runs, &runs->at[run->last_child]);
+            fetch_run(w, run->last_child);
         }
         if (memcmp(own + done * unit, tokens + done * unit, STRIDE * bytes) != 0) {
             break;
@@ -138,12 +152,13 @@ static void enter_branch(pkvi_cursor *at, uint32_t branch)
  * Where the newest branch begins, it is tried before the run itself: to see that a run differs
  * takes as long as memory needs to answer, while the processor reads on through what it believes to
  * be equal. */
-static uint64_t step(const pkvi_runs *runs, const pkvi_content *content, pkvi_cursor *at,
-                     uint64_t most, size_t *next_tag, const pkv_block *ids)
+static uint64_t step(walk *w, pkvi_cursor *at, uint64_t most)
 {
+    const pkvi_runs *runs = w->runs;
+    const pkvi_content *content = w->content;
     const pkvi_run *run = &runs->at[at->run];
     const int32_t *tokens = content->tokens + at->units * runs->unit;
-    const pkv_key *tag = tag_of(content, at->units, next_tag);
+    const pkv_key *tag = tag_of(content, at->units, &w->next_tag);
     if (tag == &no_tag && at->run != 0 && at->at < run->n) {
         const uint32_t newest = run->last_child;
         uint64_t n = pkvi_min(run->n - at->at, most - at->units);
@@ -154,17 +169,17 @@ static uint64_t step(const pkvi_runs *runs, const pkvi_content *content, pkvi_cu
             enter_branch(at, newest);
             return 1;
         }
-        if (*next_tag < content->n_tags) {
-            n = pkvi_min(n, content->tags[*next_tag].unit - at->units);
+        if (w->next_tag < content->n_tags) {
+            n = pkvi_min(n, content->tags[w->next_tag].unit - at->units);
         }
-        n = count_along(runs, run, at->at, tokens, n, ids);
+        n = count_along(w, at, tokens, n);
         at->at += (uint32_t)n;
         at->units += n;
         if (n > 0) {
             return n;
         }
     }
-    const uint32_t branch = find_branch(runs, at->run, at->at, tokens, tag);
+    const uint32_t branch = find_branch(w, at->run, at->at, tokens, tag);
     if (branch == 0) {
         return 0;
     }
@@ -172,44 +187,18 @@ static uint64_t step(const pkvi_runs *runs, const pkvi_content *content, pkvi_cu
     return 1;
 }
 
-/* Copies the blocks of n units to the first that has none; returns how many. */
-static uint64_t copy_present(pkv_block *to, const pkvi_run *run, uint32_t at, uint64_t n)
-{
-    const pkv_block *from = run->first + at;
-    uint64_t done = 0;
-    if (run->n_named == run->n) {
-        memcpy(to, from, (size_t)n * sizeof *from);
-        return n;
-    }
-    for (; done < n && from[done] != 0; done++) {
-        to[done] = from[done];
-    }
-    return done;
-}
-
 void pkvi_runs_fetch(const pkvi_runs *runs)
 {
     pkvi_fetch(runs, sizeof *runs);
 }
 
-uint64_t pkvi_runs_match(const pkvi_runs *runs, const pkvi_content *content, uint64_t most,
-                         pkv_block *ids)
+void pkvi_runs_find(const pkvi_runs *runs, const pkvi_content *content, uint64_t most,
+                    uint32_t group, const pkv_block *ids, pkvi_cursor *path)
 {
-    pkvi_cursor at = {0, 0, 0};
-    size_t next_tag = 0;
-    while (at.units < most) {
-        const uint64_t before = at.units,
-                       n = step(runs, content, &at, most, &next_tag, ids + at.units);
-        if (n == 0) {
-            break;
-        }
-        const pkvi_run *run = &runs->at[at.run];
-        const uint64_t found = copy_present(ids + before, run, at.at - (uint32_t)n, n);
-        if (found < n) {
-            return before + found;
-        }
+    walk w = {runs, content, 0, group, ids};
+    *path = (pkvi_cursor){0, 0, 0};
+    while (path->units < most && step(&w, path, most) > 0) {
     }
-    return at.units;
 }
 
 /* ---- growing ---- */
@@ -220,7 +209,9 @@ static void append_units(const pkvi_runs *runs, pkvi_run *run, const int32_t *to
     if (to != tokens) { /* else they are lent */
         memcpy(to, tokens, (size_t)(n * runs->unit) * sizeof *tokens);
     }
-    memset(run->first + run->n, 0, (size_t)n * sizeof *run->first);
+    for (uint32_t g = 0; g < runs->n_groups; g++) {
+        memset(pkvi_run_blocks(run, g) + run->n, 0, (size_t)n * sizeof *run->first);
+    }
     run->n += (uint32_t)n;
 }
 
@@ -305,12 +296,12 @@ static uint64_t add_units(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_conte
 bool pkvi_runs_lead(pkvi_runs *runs, pkvi_cursor *cursor, const pkvi_content *content,
                     uint64_t units)
 {
-    size_t next_tag = first_tag(content, cursor->units);
+    walk w = {runs, content, first_tag(content, cursor->units), 0, NULL};
     while (cursor->units < units) {
         pkvi_cursor to = *cursor;
-        if (step(runs, content, &to, units, &next_tag, NULL) > 0) {
+        if (step(&w, &to, units) > 0) {
             move_cursor(runs, cursor, &to);
-        } else if (add_units(runs, cursor, content, units, &next_tag) == 0) {
+        } else if (add_units(runs, cursor, content, units, &w.next_tag) == 0) {
             return false;
         }
     }
@@ -341,10 +332,10 @@ void pkvi_runs_fetch_cursor(const pkvi_runs *runs, const pkvi_cursor *cursor)
     pkvi_fetch(&runs->at[cursor->run], sizeof *runs->at);
 }
 
-void pkvi_runs_fetch_behind(const pkvi_runs *runs, const pkvi_cursor *cursor)
+void pkvi_runs_fetch_behind(const pkvi_runs *runs, const pkvi_cursor *cursor, uint32_t group)
 {
     if (cursor->run != 0) {
-        pkvi_fetch_far(runs->at[cursor->run].first + cursor->at);
+        pkvi_fetch_far(pkvi_run_blocks(&runs->at[cursor->run], group) + cursor->at);
     }
 }
 

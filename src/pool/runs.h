@@ -8,11 +8,12 @@
  *
  * So a prefix is compared as fast as memory is read, with one search per branch, and needs no keys.
  * A place (run, unit) stands for one content, and all content has at most one place: equal tokens
- * after an equal prefix. Beside its tokens each unit has the block that was first keyed for it, 0
- * if none; equal blocks form a ring in the order in which they were keyed. A unit without a block
- * stays as long as something hangs on it: a later unit with a block, or a sequence.
+ * after an equal prefix. Beside its tokens each unit has, for each cache group, the block that was
+ * first keyed for it, 0 if none; equal blocks form a ring in the order in which they were keyed. A
+ * unit without a block stays as long as something hangs on it: a later unit with a block, or a
+ * sequence.
  *
- * Only one cache group can be found this way, whose blocks are one unit each.
+ * Only groups whose blocks are one unit each can be found this way.
  *
  * Where somebody wants keys, the "tokens" of a unit are the PKVI_KEY_WORDS words of its key: a key
  * names all before it, so equal keys are the same place. */
@@ -47,21 +48,37 @@ typedef struct pkvi_cursor {
     uint64_t units;
 } pkvi_cursor;
 
+/* A part of a path, units [from, to), that lies in one run. All 0: nothing. */
+typedef struct pkvi_stretch {
+    uint64_t from, to;
+    uint32_t run;
+} pkvi_stretch;
+
 typedef struct pkvi_runs pkvi_runs;
 
 enum { PKVI_KEY_WORDS = sizeof(pkv_key) / sizeof(int32_t) };
 
 /* NULL: no memory. unit in tokens. Borrows the blocks, whose names are its own. */
 pkvi_runs *pkvi_runs_create(const pkv_alloc *alloc, pkvi_block *blocks, uint64_t n_blocks,
-                            uint64_t unit);
+                            uint64_t unit, uint32_t n_groups);
 void pkvi_runs_destroy(pkvi_runs *runs);
 
-/* The blocks of the first units of a content, to the first unit that has none, at most `most`;
- * returns how many. ids: [most]. As fast as the tokens are compared. */
-uint64_t pkvi_runs_match(const pkvi_runs *runs, const pkvi_content *content, uint64_t most,
-                         pkv_block *ids);
+/* Where the longest prefix of a content that has places ends, at most `most` units: a path, which
+ * holds nothing. As fast as the tokens are compared. What pkvi_runs_row() of the group will read,
+ * and write to ids, is fetched. */
+void pkvi_runs_find(const pkvi_runs *runs, const pkvi_content *content, uint64_t most,
+                    uint32_t group, const pkv_block *ids, pkvi_cursor *path);
+/* The blocks of the first units of a path, to the first unit that has none, at most `most`; returns
+ * how many. ids: [most] */
+uint64_t pkvi_runs_row(const pkvi_runs *runs, const pkvi_cursor *path, uint32_t group,
+                       uint64_t most, pkv_block *ids);
+/* The blocks of one unit of a path, of all these groups; false: some group has none, and nothing is
+ * written. stretch: any of this path; a walk over units hands it on. */
+bool pkvi_runs_find_unit(const pkvi_runs *runs, const pkvi_cursor *path, uint64_t unit,
+                         const uint32_t *groups, uint32_t n_groups, pkvi_stretch *stretch,
+                         pkv_block **tables);
 
-/* Fetches what any match reads first. */
+/* Fetches what any search reads first. */
 void pkvi_runs_fetch(const pkvi_runs *runs);
 
 /* Leads a cursor to `units` units of its content, and makes places for those that have none yet.
@@ -74,7 +91,7 @@ bool pkvi_runs_leave(pkvi_runs *runs, pkvi_cursor *cursor, const int32_t *tokens
 /* Fetches what leaving is going to need. */
 void pkvi_runs_fetch_cursor(const pkvi_runs *runs, const pkvi_cursor *cursor);
 /* Fetches what naming a block of the unit behind the cursor is going to need; its run is there. */
-void pkvi_runs_fetch_behind(const pkvi_runs *runs, const pkvi_cursor *cursor);
+void pkvi_runs_fetch_behind(const pkvi_runs *runs, const pkvi_cursor *cursor, uint32_t group);
 /* A second cursor at the same place. */
 void pkvi_runs_join(pkvi_runs *runs, const pkvi_cursor *cursor, pkvi_cursor *out);
 
@@ -88,14 +105,26 @@ uint32_t pkvi_runs_lent(const pkvi_runs *runs, const pkvi_cursor *cursor, const 
 /* They have been moved. */
 void pkvi_runs_moved(pkvi_runs *runs, uint32_t run, int32_t *tokens);
 
-/* Names the blocks [from, to) of a table for the units before the cursor; null blocks are passed
- * over, and so are blocks that have this very place already. A block with another place loses it.
- * Returns how many were named. */
-uint64_t pkvi_runs_name(pkvi_runs *runs, const pkvi_cursor *cursor, const pkv_block *table,
-                        uint64_t from, uint64_t to);
-/* Whether the block is named for this unit before the cursor. */
+/* Blocks [from, to) of a group's table; with a mask only those whose byte is set. */
+typedef struct pkvi_table_part {
+    const pkv_block *ids; /* [to] */
+    uint64_t from, to;
+    const uint8_t *mask; /* [to - from] or NULL */
+    uint32_t group;
+} pkvi_table_part;
+
+/* Whether entry i of it is a block that is meant. */
+static inline bool pkvi_is_wanted(const pkvi_table_part *part, uint64_t i)
+{
+    return part->ids[i] != PKV_BLOCK_NULL && (!part->mask || part->mask[i - part->from] != 0);
+}
+
+/* Names blocks for the units before the cursor; those that have this very place already are passed
+ * over. A block with another place loses it. Returns how many were named. */
+uint64_t pkvi_runs_name(pkvi_runs *runs, const pkvi_cursor *cursor, const pkvi_table_part *part);
+/* Whether the block is named for this unit before the cursor, in this group. */
 bool pkvi_runs_is_named(const pkvi_runs *runs, const pkvi_cursor *cursor, uint64_t unit,
-                        pkv_block block);
+                        uint32_t group, pkv_block block);
 /* The tokens of the unit that the block is named for; it must have a name. */
 const int32_t *pkvi_runs_tokens(const pkvi_runs *runs, pkv_block block);
 /* The block has no name any more. It must have one. */
@@ -103,7 +132,7 @@ void pkvi_runs_forget(pkvi_runs *runs, pkv_block block);
 /* Fetches what forgetting a block is going to need. */
 void pkvi_runs_prefetch(const pkvi_runs *runs, pkv_block block);
 
-/* Units that have a block. */
+/* Units that have a block, each as often as groups have one. */
 uint64_t pkvi_runs_n_named(const pkvi_runs *runs);
 /* Cursors that hold a run. */
 uint64_t pkvi_runs_n_cursors(const pkvi_runs *runs);

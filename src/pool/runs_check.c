@@ -32,16 +32,18 @@ static const char *check_tokens(const pkvi_runs *runs, uint32_t r)
 }
 
 /* Names of a unit form a ring. Counts them. */
-static const char *check_unit(const pkvi_runs *runs, uint32_t r, uint32_t at, uint64_t *n)
+static const char *check_unit(const pkvi_runs *runs, uint32_t r, uint32_t group, uint32_t at,
+                              uint64_t *n)
 {
-    const pkv_block first = runs->at[r].first[at];
+    const pkv_block first = pkvi_run_blocks(&runs->at[r], group)[at];
     pkv_block b = first;
     if (first == 0) {
         return NULL;
     }
     do {
         if (b == 0 || b >= runs->n_blocks || runs->blocks[b].name.run != r ||
-            runs->blocks[b].name.at != at || runs->blocks[b].name.next >= runs->n_blocks ||
+            runs->blocks[b].name.at != at || runs->blocks[b].run_group != group ||
+            runs->blocks[b].name.next >= runs->n_blocks ||
             runs->blocks[runs->blocks[b].name.next].name.prev != b || ++*n > runs->n_blocks) {
             return "blocks of one place are not linked";
         }
@@ -56,21 +58,19 @@ static const char *check_run(const pkvi_runs *runs, uint32_t r, uint64_t *n_bloc
     const pkvi_run *run = &runs->at[r];
     const char *bad = check_links(runs, r);
     bad = bad ? bad : check_tokens(runs, r);
-    uint64_t n = 0, children = 0, named = 0;
-    for (uint32_t at = 0; !bad && at < run->n; at++) {
-        named += run->first[at] != 0;
-        bad = check_unit(runs, r, at, &n);
+    uint64_t n = 0, children = 0;
+    for (uint32_t g = 0; g < runs->n_groups; g++) {
+        for (uint32_t at = 0; !bad && at < run->n; at++) {
+            *n_named += pkvi_run_blocks(run, g)[at] != 0;
+            bad = check_unit(runs, r, g, at, &n);
+        }
     }
     for (uint32_t c = 1; c < runs->n_at && run->n_children > 0; c++) {
         children += runs->at[c].tokens && runs->at[c].parent == r;
     }
     *n_blocks += n;
-    *n_named += named;
     if (bad) {
         return bad;
-    }
-    if (named != run->n_named) {
-        return "a run does not know how many of its units have a block";
     }
     if (children != run->n_children || run->holders != n + children + run->cursors) {
         return "a run is held by others than it knows";

@@ -7,7 +7,7 @@
 /* The first half is all that a walk reads of a run, one line of the processor's cache. */
 typedef struct pkvi_run {
     _Alignas(64) int32_t *tokens;    /* [n * unit] */
-    pkv_block *first;                /* [capacity] first block that was named for the unit, or 0 */
+    pkv_block *first;                /* [n_groups, capacity] named first for the unit, or 0 */
     uint64_t hash;                   /* of its place and first unit */
     uint32_t n, capacity;            /* units */
     uint32_t parent, parent_at;      /* continues the first parent_at units of its parent */
@@ -16,7 +16,6 @@ typedef struct pkvi_run {
     bool tagged;                     /* its first unit has a tag; no other one has */
     bool lent;                       /* a sequence has the tokens */
     uint32_t depth;                  /* units before its first one, over all runs above */
-    uint32_t n_named;                /* units that have a block */
 
     uint32_t holders; /* named blocks, branches and cursors */
     uint32_t cursors;
@@ -29,6 +28,7 @@ typedef struct pkvi_run {
 struct pkvi_runs {
     pkv_alloc alloc;
     uint64_t unit, n_blocks, seed;
+    uint32_t n_groups;
     pkvi_block *blocks; /* [n_blocks] the pool's; only their names are looked at */
     pkvi_run *at;       /* [n_at]; 0 is the root, which has no units */
     size_t capacity;
@@ -41,6 +41,22 @@ struct pkvi_runs {
 static inline uint32_t *pkvi_run_bucket(const pkvi_runs *runs, uint64_t hash)
 {
     return &runs->buckets[hash & (runs->n_buckets - 1)];
+}
+
+/* [capacity] the blocks that a group has for its units. */
+static inline pkv_block *pkvi_run_blocks(const pkvi_run *run, uint32_t group)
+{
+    return run->first + (size_t)group * run->capacity;
+}
+
+/* Whether no group has a block for the unit. */
+static inline bool pkvi_run_is_bare(const pkvi_runs *runs, const pkvi_run *run, uint32_t at)
+{
+    uint32_t g = 0;
+    while (g < runs->n_groups && pkvi_run_blocks(run, g)[at] == 0) {
+        g++;
+    }
+    return g == runs->n_groups;
 }
 
 /* The run in which a unit before the cursor lies: `r` or one above it. */

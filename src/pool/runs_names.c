@@ -1,20 +1,22 @@
-/* runs_names.c  Blocks of the units that the tree of runs holds. */
-#include "pool/runs_internal.h"
+/* runs_names.c  Blocks of the units that the tree of runs holds: named, and found. */
+#include <string.h>
 
 #include "base/math.h"
+#include "pool/runs_internal.h"
 
-static void add_name(pkvi_runs *runs, uint32_t r, uint32_t at, pkv_block block)
+static void add_name(pkvi_runs *runs, uint32_t r, uint32_t at, uint32_t group, pkv_block block)
 {
     pkvi_run *run = &runs->at[r];
     pkvi_name *name = &runs->blocks[block].name;
-    const pkv_block first = run->first[at];
+    pkv_block *place = &pkvi_run_blocks(run, group)[at];
+    const pkv_block first = *place;
     name->run = r;
     name->at = at;
+    runs->blocks[block].run_group = group;
     run->holders++;
     if (first == 0) {
-        run->first[at] = block;
+        *place = block;
         name->next = name->prev = block;
-        run->n_named++;
         runs->n_named++;
         return;
     }
@@ -25,25 +27,29 @@ static void add_name(pkvi_runs *runs, uint32_t r, uint32_t at, pkv_block block)
     runs->blocks[first].name.prev = block;
 }
 
-uint64_t pkvi_runs_name(pkvi_runs *runs, const pkvi_cursor *cursor, const pkv_block *table,
-                        uint64_t from, uint64_t to)
+static bool has_name(const pkvi_block *block, uint32_t r, uint64_t at, uint32_t group)
 {
-    uint64_t named = 0, end = to;
+    return block->name.run == r && block->name.at == at && block->run_group == group;
+}
+
+uint64_t pkvi_runs_name(pkvi_runs *runs, const pkvi_cursor *cursor, const pkvi_table_part *part)
+{
+    uint64_t named = 0, end = part->to;
     uint32_t r = cursor->run;
-    while (end > from) {
+    while (end > part->from) {
         r = pkvi_run_of_unit(runs, r, end - 1);
         const uint32_t depth = runs->at[r].depth;
-        const uint64_t begin = pkvi_max(from, depth);
+        const uint64_t begin = pkvi_max(part->from, depth);
         for (uint64_t i = begin; i < end; i++) {
-            const pkvi_name *name = &runs->blocks[table[i]].name;
+            const pkv_block b = part->ids[i];
             const uint32_t at = (uint32_t)(i - depth);
-            if (table[i] == PKV_BLOCK_NULL || (name->run == r && name->at == at)) {
+            if (!pkvi_is_wanted(part, i) || has_name(&runs->blocks[b], r, at, part->group)) {
                 continue;
             }
-            if (name->run != 0) {
-                pkvi_runs_forget(runs, table[i]);
+            if (runs->blocks[b].name.run != 0) {
+                pkvi_runs_forget(runs, b);
             }
-            add_name(runs, r, at, table[i]);
+            add_name(runs, r, at, part->group, b);
             named++;
         }
         end = begin;
@@ -52,11 +58,10 @@ uint64_t pkvi_runs_name(pkvi_runs *runs, const pkvi_cursor *cursor, const pkv_bl
 }
 
 bool pkvi_runs_is_named(const pkvi_runs *runs, const pkvi_cursor *cursor, uint64_t unit,
-                        pkv_block block)
+                        uint32_t group, pkv_block block)
 {
     const uint32_t r = pkvi_run_of_unit(runs, cursor->run, unit);
-    return runs->blocks[block].name.run == r &&
-           runs->blocks[block].name.at == unit - runs->at[r].depth;
+    return has_name(&runs->blocks[block], r, unit - runs->at[r].depth, group);
 }
 
 const int32_t *pkvi_runs_tokens(const pkvi_runs *runs, pkv_block block)
@@ -70,28 +75,102 @@ void pkvi_runs_forget(pkvi_runs *runs, pkv_block block)
     pkvi_name *name = &runs->blocks[block].name;
     const uint32_t r = name->run;
     pkvi_run *run = &runs->at[r];
+    pkv_block *place = &pkvi_run_blocks(run, runs->blocks[block].run_group)[name->at];
     if (name->next == block) {
-        run->first[name->at] = 0;
-        run->n_named--;
+        *place = 0;
         runs->n_named--;
     } else {
-        if (run->first[name->at] == block) {
-            run->first[name->at] = name->next;
+        if (*place == block) {
+            *place = name->next;
         }
         runs->blocks[name->prev].name.next = name->next;
         runs->blocks[name->next].name.prev = name->prev;
     }
     *name = (pkvi_name){0};
     run->holders--;
-    if (run->holders == 0 || run->first[run->n - 1] == 0) {
+    if (run->holders == 0 || pkvi_run_is_bare(runs, run, run->n - 1)) {
         pkvi_run_prune(runs, r);
     }
 }
 
 void pkvi_runs_prefetch(const pkvi_runs *runs, pkv_block block)
 {
-    const pkvi_name *name = &runs->blocks[block].name;
-    __builtin_prefetch(&runs->at[name->run].first[name->at], 1);
+    const pkvi_block *b = &runs->blocks[block];
+    __builtin_prefetch(&pkvi_run_blocks(&runs->at[b->name.run], b->run_group)[b->name.at], 1);
+}
+
+/* ---- finding ---- */
+
+/* Copies blocks to the first that is none; returns how many. */
+static uint64_t copy_present(pkv_block *to, const pkv_block *from, uint64_t n)
+{
+    enum { STRIDE = 16 };
+    uint64_t done = 0;
+    for (; n - done >= STRIDE; done += STRIDE) {
+        uint32_t missing = 0;
+        for (uint32_t i = 0; i < STRIDE; i++) {
+            missing |= from[done + i] == 0;
+        }
+        if (missing) {
+            break;
+        }
+        memcpy(to + done, from + done, STRIDE * sizeof *to);
+    }
+    for (; done < n && from[done] != 0; done++) {
+        to[done] = from[done];
+    }
+    return done;
+}
+
+/* From the last run to the first, since a run knows its parent. */
+uint64_t pkvi_runs_row(const pkvi_runs *runs, const pkvi_cursor *path, uint32_t group,
+                       uint64_t most, pkv_block *ids)
+{
+    uint64_t found = pkvi_min(path->units, most), end = found;
+    uint32_t r = path->run;
+    while (end > 0) {
+        r = pkvi_run_of_unit(runs, r, end - 1);
+        const uint64_t begin = runs->at[r].depth;
+        const uint64_t n =
+            copy_present(ids + begin, pkvi_run_blocks(&runs->at[r], group), end - begin);
+        found = n < end - begin ? begin + n : found;
+        end = begin;
+    }
+    return found;
+}
+
+/* Leads a stretch to a unit of the path. */
+static void seek(const pkvi_runs *runs, const pkvi_cursor *path, uint64_t unit, pkvi_stretch *s)
+{
+    if (unit >= s->to) {
+        *s = (pkvi_stretch){runs->at[path->run].depth, path->units, path->run};
+    }
+    while (unit < s->from) {
+        s->to = s->from;
+        s->run = runs->at[s->run].parent;
+        s->from = runs->at[s->run].depth;
+    }
+}
+
+bool pkvi_runs_find_unit(const pkvi_runs *runs, const pkvi_cursor *path, uint64_t unit,
+                         const uint32_t *groups, uint32_t n_groups, pkvi_stretch *stretch,
+                         pkv_block **tables)
+{
+    if (unit >= path->units) {
+        return false;
+    }
+    seek(runs, path, unit, stretch);
+    const pkvi_run *run = &runs->at[stretch->run];
+    const uint64_t at = unit - stretch->from;
+    for (uint32_t g = 0; g < n_groups; g++) {
+        if (pkvi_run_blocks(run, groups[g])[at] == 0) {
+            return false;
+        }
+    }
+    for (uint32_t g = 0; g < n_groups; g++) {
+        tables[g][unit] = pkvi_run_blocks(run, groups[g])[at];
+    }
+    return true;
 }
 
 uint64_t pkvi_runs_n_named(const pkvi_runs *runs)

@@ -11,35 +11,43 @@
 #include "base/math.h"
 #include "pool/runs_internal.h"
 
-static size_t first_bytes(uint32_t capacity)
+static size_t first_bytes(const pkvi_runs *runs, uint32_t capacity)
 {
     enum { LINE = 64 };
-    return ((size_t)capacity * sizeof(pkv_block) + LINE - 1) / LINE * LINE;
+    return ((size_t)capacity * runs->n_groups * sizeof(pkv_block) + LINE - 1) / LINE * LINE;
 }
 
 static size_t storage_bytes(const pkvi_runs *runs, uint32_t capacity)
 {
-    return first_bytes(capacity) + (size_t)capacity * (size_t)runs->unit * sizeof(int32_t);
+    return first_bytes(runs, capacity) + (size_t)capacity * (size_t)runs->unit * sizeof(int32_t);
 }
 
 static void free_storage(const pkvi_runs *runs, const pkvi_run *run)
 {
     const bool joint = !run->lent && run->apart == 0;
     runs->alloc.free(runs->alloc.ctx, run->first,
-                     joint ? storage_bytes(runs, run->capacity) : first_bytes(run->capacity), 64);
+                     joint ? storage_bytes(runs, run->capacity) : first_bytes(runs, run->capacity),
+                     64);
     pkvi_array_free(&runs->alloc, run->tokens, run->apart, sizeof *run->tokens);
+}
+
+static void copy_first(const pkvi_runs *runs, const pkvi_run *run, pkv_block *to, uint32_t capacity)
+{
+    for (uint32_t g = 0; g < runs->n_groups && run->n > 0; g++) {
+        memcpy(to + (size_t)g * capacity, pkvi_run_blocks(run, g), run->n * sizeof *to);
+    }
 }
 
 /* Moves the blocks of a run, whose tokens are elsewhere; false: no memory. */
 static bool set_first_capacity(pkvi_runs *runs, pkvi_run *run, uint32_t capacity)
 {
-    pkv_block *first = runs->alloc.alloc(runs->alloc.ctx, first_bytes(capacity), 64);
+    pkv_block *first = runs->alloc.alloc(runs->alloc.ctx, first_bytes(runs, capacity), 64);
     if (!first) {
         return false;
     }
     if (run->first) {
-        memcpy(first, run->first, run->n * sizeof *first);
-        runs->alloc.free(runs->alloc.ctx, run->first, first_bytes(run->capacity), 64);
+        copy_first(runs, run, first, capacity);
+        runs->alloc.free(runs->alloc.ctx, run->first, first_bytes(runs, run->capacity), 64);
     }
     run->first = first;
     run->capacity = capacity;
@@ -54,10 +62,10 @@ static bool set_capacity(pkvi_runs *runs, pkvi_run *run, uint32_t capacity)
     if (!first) {
         return false;
     }
-    int32_t *tokens = (int32_t *)(void *)((char *)first + first_bytes(capacity));
+    int32_t *tokens = (int32_t *)(void *)((char *)first + first_bytes(runs, capacity));
     if (run->n > 0) {
         memcpy(tokens, run->tokens, run->n * units * sizeof *tokens);
-        memcpy(first, run->first, run->n * sizeof *first);
+        copy_first(runs, run, first, capacity);
     }
     if (run->first) {
         free_storage(runs, run);
@@ -201,7 +209,7 @@ void pkvi_run_prune(pkvi_runs *runs, uint32_t r)
         return;
     }
     const uint32_t least = run->n_children > 0 ? run->last_child_at : 0;
-    while (run->n > least && run->n > 1 && run->first[run->n - 1] == 0) {
+    while (run->n > least && run->n > 1 && pkvi_run_is_bare(runs, run, run->n - 1)) {
         run->n--;
     }
     if (run->n < run->capacity / 4 && !run->lent) {
@@ -212,7 +220,7 @@ void pkvi_run_prune(pkvi_runs *runs, uint32_t r)
 /* ---- create ---- */
 
 pkvi_runs *pkvi_runs_create(const pkv_alloc *alloc, pkvi_block *blocks, uint64_t n_blocks,
-                            uint64_t unit)
+                            uint64_t unit, uint32_t n_groups)
 {
     enum { FIRST_BUCKETS = 64, FIRST_RUNS = 16 };
     pkvi_runs *runs = alloc->alloc(alloc->ctx, sizeof *runs, 16);
@@ -222,6 +230,7 @@ pkvi_runs *pkvi_runs_create(const pkv_alloc *alloc, pkvi_block *blocks, uint64_t
     memset(runs, 0, sizeof *runs);
     runs->alloc = *alloc;
     runs->unit = unit;
+    runs->n_groups = n_groups;
     runs->blocks = blocks;
     runs->n_blocks = n_blocks;
     runs->n_buckets = FIRST_BUCKETS;

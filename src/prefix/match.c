@@ -15,6 +15,10 @@ static bool match_units(const pkvi_match *m, uint64_t units, uint64_t block)
     if (units > m->n_keys) {
         return false;
     }
+    if (m->pool->runs) { /* blocks are one unit each */
+        return pkvi_runs_find_unit(m->pool->runs, m->path, block, m->groups, m->n_groups,
+                                   m->stretch, m->tables);
+    }
     const pkv_key *key = &m->keys[units - 1];
     if (m->n_groups <= FEW) {
         if (pkv_pool_lookup(m->pool, key, m->groups, m->n_groups, ids) != PKV_OK) {
@@ -48,8 +52,11 @@ static uint64_t match_run(const pkvi_match *m, uint64_t most)
 {
     const uint64_t units = m->block_size / m->unit;
     uint64_t blocks = 0;
-    if (m->pool->runs) { /* blocks are one unit each */
-        return pkvi_runs_match(m->pool->runs, &m->content, pkvi_min(most, m->n_keys), m->tables[0]);
+    if (m->pool->runs) {
+        for (uint32_t g = 0; g < m->n_groups; g++) {
+            most = pkvi_runs_row(m->pool->runs, m->path, m->groups[g], most, m->tables[g]);
+        }
+        return most;
     }
     if (m->n_groups == 1 && m->n_keys >= units) {
         return pkvi_index_find_run(m->pool, m->keys + units - 1, units,

@@ -14,8 +14,9 @@
  * for all of them. */
 typedef struct pkvi_match {
     const pkv_pool *pool;
-    pkvi_content content; /* for pools that find content by runs: of n_keys units */
-    const pkv_key *keys;  /* for the others: [n_keys] one per unit */
+    const pkvi_cursor *path; /* for pools that find content by runs: how far its places go */
+    pkvi_stretch *stretch;   /* scratch, of this path */
+    const pkv_key *keys;     /* for the others: [n_keys] one per unit */
     uint64_t n_keys, unit;
     uint64_t block_size;    /* tokens; a multiple of the unit */
     uint64_t alignment;     /* tokens; a hit is a multiple of it */

@@ -42,12 +42,12 @@ void pkvi_fetch_named(const pkv_seq *seq)
 void pkvi_fetch_blocks(const pkv_seq *seq)
 {
     const pkv_cache *c = seq->cache;
-    if (c->by_runs) {
-        pkvi_runs_fetch_behind(c->pool->runs, &seq->body->cursor);
-    }
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         const pkvi_table *t = &seq->body->tables[g];
         const size_t passed = passed_entry(seq, &c->managers[g], t);
+        if (c->by_runs) {
+            pkvi_runs_fetch_behind(c->pool->runs, &seq->body->cursor, g);
+        }
         if (passed != SIZE_MAX) {
             pkvi_fetch_far(&c->pool->blocks[t->ids[passed]]);
         }

@@ -68,7 +68,7 @@ static pkv_status create_pool(pkv_cache *c, const pkv_cache_params *params)
     p.clock_ns = params->clock_ns;
     p.on_residency = params->on_residency;
     const uint64_t words = c->by_tokens ? c->info.unit : PKVI_KEY_WORDS;
-    const pkv_status st = pkvi_pool_create(&p, c->by_runs ? words : 0, &c->pool);
+    const pkv_status st = pkvi_pool_create(&p, c->by_runs ? words : 0, c->info.n_groups, &c->pool);
     if (st != PKV_OK) {
         pkvi_error_rename("pkv_cache_create");
     }
@@ -113,18 +113,18 @@ static void read_plan(pkv_cache *c, const pkv_cache_params *params)
     c->watermark = (uint64_t)(params->watermark * (double)s->num_blocks);
 }
 
-/* The tree of runs finds content where one group of full attention is all that is looked up, and
- * its blocks are one unit each. */
+/* The tree of runs finds content of blocks that are one unit each. It keeps what names a unit as
+ * long as any later block of its run: where some group keeps all of a prefix, that is worth it. A
+ * recurrent state may be all that is left of a long one. */
 static bool can_walk_runs(const pkv_cache *c)
 {
-    uint32_t n = 0;
-    bool ok = c->info.caching;
+    bool ok = c->info.caching && c->n_lookups > 0 &&
+              c->managers[c->lookups[0].groups[0]].rules->full; /* the first, if there is one */
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         const pkvi_manager *m = &c->managers[g];
-        n += m->cacheable;
-        ok = ok && (!m->cacheable || (m->rules->full && m->span == c->info.unit));
+        ok = ok && (!m->cacheable || (m->span == c->info.unit && !m->rules->state));
     }
-    return ok && n == 1;
+    return ok;
 }
 
 static pkv_status choose_index(pkv_cache *c, const pkv_cache_params *p)
@@ -137,17 +137,17 @@ static pkv_status choose_index(pkv_cache *c, const pkv_cache_params *p)
     }
     if (p->index == PKV_INDEX_TOKENS && !tokens) {
         return pkvi_fail(PKV_E_UNSUPPORTED,
-                         "pkv_cache_create: index PKV_INDEX_TOKENS needs caching of one group of "
-                         "full attention, without events or keys that look ahead");
+                         "pkv_cache_create: index PKV_INDEX_TOKENS needs caching of attention in "
+                         "blocks of one size, some of it full, without events or keys that look "
+                         "ahead");
     }
     if (p->index == PKV_INDEX_CHAINS && !runs) {
         return pkvi_fail(PKV_E_UNSUPPORTED,
-                         "pkv_cache_create: index PKV_INDEX_CHAINS needs caching of one group of "
-                         "full attention");
+                         "pkv_cache_create: index PKV_INDEX_CHAINS needs caching of attention in "
+                         "blocks of one size, some of it full");
     }
     c->by_tokens = p->index == PKV_INDEX_TOKENS || (any && tokens);
-    c->by_runs =
-        c->by_tokens || p->index == PKV_INDEX_CHAINS || (any && runs && p->sink.event != NULL);
+    c->by_runs = c->by_tokens || p->index == PKV_INDEX_CHAINS || (any && runs);
     c->defers = c->info.caching && !p->sink.event && !c->recurrent && c->unfinished == 0 &&
                 c->hash_lookahead == 0;
     return PKV_OK;

@@ -61,6 +61,7 @@ struct pkv_cache {
     uint64_t retention;
     uint64_t watermark; /* blocks */
 
+    pkvi_cursor path;     /* by_runs: the places of the content that is looked up */
     pkvi_block_list *hit; /* [n_groups] tables of the last lookup; room for any prefix opened */
     struct {
         const pkv_seq *seq; /* whose lookup it was; NULL: none that can be used again */

@@ -67,14 +67,6 @@ static pkv_status key_whole(pkv_seq *seq, uint32_t g, uint64_t tokens)
     if (keyed >= whole) {
         return PKV_OK;
     }
-    if (c->by_runs) {
-        const pkv_chain chain = pkvi_chain_of(seq);
-        PKVI_RETURN_IF(
-            pkvi_pool_name(c->pool, &seq->body->cursor, &chain, t->ids, keyed, whole, g));
-        t->n_keyed = whole;
-        t->tracked = true;
-        return PKV_OK;
-    }
     uint32_t n = replay_boundaries(seq, boundaries);
     if (seq->body->shared_prefix != 0) {
         boundaries[n++] = seq->body->shared_prefix;
@@ -83,10 +75,12 @@ static pkv_status key_whole(pkv_seq *seq, uint32_t g, uint64_t tokens)
         }
     }
     const pkvi_mask_in in = {keyed, whole, c->info.hit_alignment, c->retention, boundaries, n};
-    const bool masked = m->rules->mask(m, &in, c->mask.at);
+    const uint8_t *mask = m->rules->mask(m, &in, c->mask.at) ? c->mask.at : NULL;
     const pkv_chain chain = pkvi_chain_of(seq);
-    PKVI_RETURN_IF(pkv_pool_cache_full(c->pool, &chain, t->ids, keyed, whole, m->span, g,
-                                       masked ? c->mask.at : NULL));
+    const pkvi_table_part part = {t->ids, keyed, whole, mask, g};
+    PKVI_RETURN_IF(
+        c->by_runs ? pkvi_pool_name(c->pool, &seq->body->cursor, &chain, &part)
+                   : pkv_pool_cache_full(c->pool, &chain, t->ids, keyed, whole, m->span, g, mask));
     t->n_keyed = whole;
     t->tracked = true;
     return PKV_OK;

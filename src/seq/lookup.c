@@ -29,14 +29,16 @@ void pkvi_fetch_for_lookup(const pkv_seq *seq)
     }
 }
 
-static pkvi_match match_of(const pkv_seq *seq, const pkvi_lookup_group *lookup, bool drop)
+static pkvi_match match_of(const pkv_seq *seq, const pkvi_lookup_group *lookup, bool drop,
+                           pkvi_stretch *stretch)
 {
     const pkv_cache *c = seq->cache;
     for (uint32_t g = 0; g < lookup->n_groups; g++) {
         c->hit_tables[g] = c->hit[lookup->groups[g]].at;
     }
     return (pkvi_match){.pool = c->pool,
-                        .content = pkvi_content_of(seq),
+                        .path = &c->path,
+                        .stretch = stretch,
                         .keys = seq->body->keys.at,
                         .n_keys = pkvi_known_units(seq),
                         .unit = c->info.unit,
@@ -74,6 +76,7 @@ static uint64_t try_group(pkv_seq *seq, pkvi_lookup_group *lookup, uint64_t leng
 {
     pkv_cache *c = seq->cache;
     const pkvi_manager *m = &c->managers[lookup->groups[0]];
+    pkvi_stretch stretch = {0, 0, 0};
     uint64_t n_blocks, limit = length;
     if (m->rules->full && lookup->known) {
         return pkvi_min(length, lookup->tokens);
@@ -82,7 +85,7 @@ static uint64_t try_group(pkv_seq *seq, pkvi_lookup_group *lookup, uint64_t leng
     if (drop && c->hybrid) {
         limit = further(seq, m, length);
     }
-    const pkvi_match in = match_of(seq, lookup, drop);
+    const pkvi_match in = match_of(seq, lookup, drop, &stretch);
     const uint64_t found = m->rules->match(m, &in, limit, &n_blocks);
     if (drop) {
         lookup->verified = true;
@@ -137,6 +140,16 @@ static void find_common(pkv_seq *seq, uint64_t limit, pkv_hit *out)
     out->shared_prefix = longest > hit ? longest : 0;
 }
 
+/* Goes once over the content of a sequence; the groups are then looked up along its places. */
+static void find_path(const pkv_seq *seq)
+{
+    pkv_cache *c = seq->cache;
+    const pkvi_content content = pkvi_content_of(seq);
+    const uint32_t first = c->lookups[0].groups[0];
+    pkvi_runs_find(c->pool->runs, &content, pkvi_known_units(seq), first, c->hit[first].at,
+                   &c->path);
+}
+
 /* Forgets the last hit; false: nothing may be looked up. */
 static bool begin_lookup(pkv_seq *seq, pkv_hit *out)
 {
@@ -146,7 +159,13 @@ static bool begin_lookup(pkv_seq *seq, pkv_hit *out)
     }
     c->last.seq = NULL;
     *out = (pkv_hit){0, 0};
-    return c->info.caching && !seq->body->skip_lookup;
+    if (!c->info.caching || seq->body->skip_lookup) {
+        return false;
+    }
+    if (c->by_runs) {
+        find_path(seq);
+    }
+    return true;
 }
 
 /* One token must be left to compute; and keys that look ahead end before the last tokens. */

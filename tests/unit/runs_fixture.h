@@ -22,12 +22,17 @@ static inline pkv_alloc hooks_of(tree *t)
     return (pkv_alloc){.ctx = &t->memory, .alloc = counted_alloc, .free = counted_free};
 }
 
-static inline void begin_tree(tree *t)
+static inline void begin_tree_of(tree *t, uint32_t n_groups)
 {
     *t = (tree){.memory = {.left = UINT64_MAX}};
     const pkv_alloc hooks = hooks_of(t);
-    t->runs = pkvi_runs_create(&hooks, t->blocks, BLOCKS, UNIT);
+    t->runs = pkvi_runs_create(&hooks, t->blocks, BLOCKS, UNIT, n_groups);
     assert_non_null(t->runs);
+}
+
+static inline void begin_tree(tree *t)
+{
+    begin_tree_of(t, 1);
 }
 
 static inline bool is_named(void *ctx, pkv_block block)
@@ -103,20 +108,33 @@ static inline void leave(tree *t, pkvi_cursor *cursor)
     assert_intact(t);
 }
 
+/* Names blocks [from, to) of a table of group 0 for the units before a cursor. */
+static inline uint64_t name_table(tree *t, const pkvi_cursor *cursor, const pkv_block *table,
+                                  uint64_t from, uint64_t to)
+{
+    return pkvi_runs_name(t->runs, cursor, &(const pkvi_table_part){table, from, to, NULL, 0});
+}
+
 /* Names the last blocks of a text's units; 0 is none. Returns how many were new. */
-static inline uint64_t name(tree *t, const char *text, const char *blocks)
+static inline uint64_t name_in(tree *t, uint32_t group, const char *text, const char *blocks)
 {
     pkv_block ids[MANY_BLOCKS], table[MAX_UNITS] = {0};
     pkvi_cursor cursor = cursor_at(t, text);
     const uint64_t n = read_blocks(blocks, ids), from = cursor.units - n;
     memcpy(table + from, ids, (size_t)n * sizeof *ids);
-    const uint64_t named = pkvi_runs_name(t->runs, &cursor, table, from, cursor.units);
+    const pkvi_table_part part = {table, from, cursor.units, NULL, group};
+    const uint64_t named = pkvi_runs_name(t->runs, &cursor, &part);
     for (uint64_t i = 0; i < n; i++) {
         t->named[ids[i]] = ids[i] != 0;
-        assert_true(ids[i] == 0 || pkvi_runs_is_named(t->runs, &cursor, from + i, ids[i]));
+        assert_true(ids[i] == 0 || pkvi_runs_is_named(t->runs, &cursor, from + i, group, ids[i]));
     }
     leave(t, &cursor);
     return named;
+}
+
+static inline uint64_t name(tree *t, const char *text, const char *blocks)
+{
+    return name_in(t, 0, text, blocks);
 }
 
 static inline void forget(tree *t, pkv_block block)
@@ -136,12 +154,27 @@ static inline void forget_all(tree *t)
     }
 }
 
-static inline void assert_match(const tree *t, const char *text, const char *wanted)
+/* The blocks that a group has for the first units of a content. */
+static inline uint64_t match_in(const tree *t, uint32_t group, const pkvi_content *content,
+                                uint64_t most, pkv_block *ids)
+{
+    pkvi_cursor path;
+    pkvi_runs_find(t->runs, content, most, group, ids, &path);
+    return pkvi_runs_row(t->runs, &path, group, most, ids);
+}
+
+static inline void assert_match_in(const tree *t, uint32_t group, const char *text,
+                                   const char *wanted)
 {
     text_content c;
     pkv_block ids[MAX_UNITS];
     read_content(text, &c);
-    assert_blocks(ids, pkvi_runs_match(t->runs, &c.content, c.units, ids), wanted);
+    assert_blocks(ids, match_in(t, group, &c.content, c.units, ids), wanted);
+}
+
+static inline void assert_match(const tree *t, const char *text, const char *wanted)
+{
+    assert_match_in(t, 0, text, wanted);
 }
 
 /* Bytes of a tree that knows nothing, whatever its table of runs and its buckets have grown to. */

@@ -427,14 +427,14 @@ static void every_sequence_on_chunks_agrees(void **state)
     walk(&plan, &params, 3, 6);
 }
 
-static void walk_hybrid(const small_plan *other, uint32_t window, uint32_t depth)
+static void walk_hybrid(const small_plan *other, uint32_t index, uint32_t window, uint32_t depth)
 {
     const pkv_spec layers[] = {full_of(BLOCK, 8), windowed_of(window, BLOCK, 8)};
     small_plan plan = *other;
     plan.n_groups = 2;
     plan.n_blocks = 11;
     plan.block = BLOCK;
-    plan.index = PKV_INDEX_KEYS;
+    plan.index = index;
     plan.kind[1] = SMALL_WINDOW;
     plan.window[1] = window;
     const pkv_plan_params params = params_for(layers, &plan);
@@ -444,19 +444,33 @@ static void walk_hybrid(const small_plan *other, uint32_t window, uint32_t depth
 static void every_sequence_on_a_hybrid_agrees(void **state)
 {
     (void)state;
-    walk_hybrid(&(small_plan){0}, 4, 6); /* the next token sees two blocks */
+    walk_hybrid(&(small_plan){0}, PKV_INDEX_KEYS, 4, 6); /* the next token sees two blocks */
+}
+
+static void every_sequence_on_a_hybrid_agrees_by_tokens(void **state)
+{
+    (void)state;
+    walk_hybrid(&(small_plan){0}, PKV_INDEX_TOKENS, 4, 6);
+}
+
+static void every_sequence_on_a_hybrid_agrees_by_chains(void **state)
+{
+    (void)state;
+    walk_hybrid(&(small_plan){0}, PKV_INDEX_CHAINS, 4, 5);
 }
 
 static void every_sequence_on_a_hybrid_that_keeps_few_blocks_agrees(void **state)
 {
     (void)state;
-    walk_hybrid(&(small_plan){.sparse = true}, 3, 5);
+    walk_hybrid(&(small_plan){.sparse = true}, PKV_INDEX_KEYS, 3, 5);
+    walk_hybrid(&(small_plan){.sparse = true}, PKV_INDEX_TOKENS, 3, 5);
 }
 
 static void every_sequence_on_a_hybrid_with_a_dropping_drafter_agrees(void **state)
 {
     (void)state;
-    walk_hybrid(&(small_plan){.drop = true}, 3, 6);
+    walk_hybrid(&(small_plan){.drop = true}, PKV_INDEX_KEYS, 3, 6);
+    walk_hybrid(&(small_plan){.drop = true}, PKV_INDEX_TOKENS, 3, 6);
 }
 
 int main(void)
@@ -467,6 +481,8 @@ int main(void)
         cmocka_unit_test_teardown(every_sequence_on_full_attention_agrees_by_chains, tell_path),
         cmocka_unit_test_teardown(every_sequence_on_chunks_agrees, tell_path),
         cmocka_unit_test_teardown(every_sequence_on_a_hybrid_agrees, tell_path),
+        cmocka_unit_test_teardown(every_sequence_on_a_hybrid_agrees_by_tokens, tell_path),
+        cmocka_unit_test_teardown(every_sequence_on_a_hybrid_agrees_by_chains, tell_path),
         cmocka_unit_test_teardown(every_sequence_on_a_hybrid_that_keeps_few_blocks_agrees,
                                   tell_path),
         cmocka_unit_test_teardown(every_sequence_on_a_hybrid_with_a_dropping_drafter_agrees,

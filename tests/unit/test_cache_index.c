@@ -2,29 +2,7 @@
  * found by its keys: two caches of one plan get the same work. PKV_SEED, PKV_RANDOM_OPS:
  * twin_cache.h. */
 #include "countdown.h"
-#include "twin_work.h"
-
-enum { OPS = 20000 };
-
-static void run_twins(const pkv_plan_params *params, uint32_t index, bool events, bool ready)
-{
-    static twin t;
-    memset(&t, 0, sizeof t);
-    t.extras = true;
-    t.events = events;
-    t.ready = ready;
-    begin_twin(&t, params, (const uint32_t[]){index, PKV_INDEX_KEYS});
-    run_twin(&t, OPS);
-    assert_true(number_from("PKV_RANDOM_OPS", OPS) < OPS || (t.tagged > 50 && t.refusals > 0));
-    end_twin(&t);
-}
-
-static void run_plan(const pkv_plan_params *params)
-{
-    run_twins(params, PKV_INDEX_TOKENS, false, false);
-    run_twins(params, PKV_INDEX_CHAINS, false, true);
-    run_twins(params, PKV_INDEX_AUTO, true, true);
-}
+#include "twin_index.h"
 
 static void full_attention_finds_the_same(void **state)
 {
@@ -32,7 +10,7 @@ static void full_attention_finds_the_same(void **state)
     for (uint64_t block = 4; block <= 16; block *= 2) {
         const pkv_spec layers[] = {full_of(block, 8)};
         const pkv_plan_params params = blocks_for(layers, 1, 480 / block, 20 * block);
-        run_plan(&params);
+        run_indices(&params);
     }
 }
 
@@ -41,7 +19,7 @@ static void full_attention_beside_a_ring_finds_the_same(void **state)
     (void)state;
     const pkv_spec layers[] = {full(), ring_of(16, 2048)};
     const pkv_plan_params params = blocks_for(layers, 2, 40, 320);
-    run_plan(&params);
+    run_indices(&params);
 }
 
 static void a_reference_window_finds_the_same(void **state)
@@ -51,7 +29,7 @@ static void a_reference_window_finds_the_same(void **state)
     spec.rswa_window = 32;
     const pkv_spec layers[] = {finished(spec)};
     const pkv_plan_params params = blocks_for(layers, 1, 40, 320);
-    run_plan(&params);
+    run_indices(&params);
 }
 
 static void latent_attention_finds_the_same(void **state)
@@ -59,7 +37,7 @@ static void latent_attention_finds_the_same(void **state)
     (void)state;
     const pkv_spec layers[] = {latent(8, 576)};
     const pkv_plan_params params = blocks_for(layers, 1, 60, 160);
-    run_plan(&params);
+    run_indices(&params);
 }
 
 static void a_drafter_that_drops_blocks_finds_the_same(void **state)
@@ -67,7 +45,7 @@ static void a_drafter_that_drops_blocks_finds_the_same(void **state)
     (void)state;
     const pkv_spec layers[] = {full()};
     const pkv_plan_params params = with_drop(blocks_for(layers, 1, 40, 320));
-    run_plan(&params);
+    run_indices(&params);
 }
 
 static void blocks_over_two_ranks_are_found_the_same(void **state)
@@ -76,7 +54,7 @@ static void blocks_over_two_ranks_are_found_the_same(void **state)
     const pkv_spec layers[] = {full_of(8, 8)};
     pkv_plan_params params = blocks_for(layers, 1, 40, 320);
     params.dcp = 2;
-    run_plan(&params);
+    run_indices(&params);
 }
 
 static void keys_that_look_ahead_are_found_the_same(void **state)
@@ -86,11 +64,11 @@ static void keys_that_look_ahead_are_found_the_same(void **state)
     pkv_plan_params params = blocks_for(layers, 1, 50, 320);
     params.draft_method = PKV_DRAFT_EAGLE;
     params.draft_tokens = 1;
-    run_twins(&params, PKV_INDEX_CHAINS, true, true);
+    run_index_twins(&params, PKV_INDEX_CHAINS, true, true);
     params.draft_method = PKV_DRAFT_MTP_MULTI;
     params.draft_tokens = 3;
     params.draft_lookahead_hashes = 1;
-    run_twins(&params, PKV_INDEX_CHAINS, true, true);
+    run_index_twins(&params, PKV_INDEX_CHAINS, true, true);
 }
 
 /* ---- what belongs to content ---- */
@@ -295,12 +273,9 @@ static void tokens_alone_cannot_serve_every_cache(void **state)
 {
     (void)state;
     static event_log log;
-    const pkv_spec layers[] = {full(), windowed(32)}, chunks[] = {chunked(64)};
-    pkv_plan_params one = blocks_for(layers, 1, 20, 160), two = blocks_for(layers, 2, 40, 160);
-    const pkv_plan_params other = blocks_for(chunks, 1, 20, 160);
+    const pkv_spec layers[] = {full()};
+    pkv_plan_params one = blocks_for(layers, 1, 20, 160);
     assert_no_cache(&one, PKV_INDEX_TOKENS, &log, PKV_E_UNSUPPORTED, "events");
-    assert_no_cache(&two, PKV_INDEX_TOKENS, NULL, PKV_E_UNSUPPORTED, "one group");
-    assert_no_cache(&other, PKV_INDEX_TOKENS, NULL, PKV_E_UNSUPPORTED, "full attention");
     one.draft_method = PKV_DRAFT_EAGLE;
     one.draft_tokens = 1;
     assert_no_cache(&one, PKV_INDEX_TOKENS, NULL, PKV_E_UNSUPPORTED, "look ahead");
@@ -313,12 +288,8 @@ static void tokens_alone_cannot_serve_every_cache(void **state)
 static void chains_cannot_serve_every_cache(void **state)
 {
     (void)state;
-    const pkv_spec layers[] = {full(), windowed(32)}, chunks[] = {chunked(64)};
+    const pkv_spec layers[] = {full()};
     pkv_plan_params one = blocks_for(layers, 1, 20, 160);
-    const pkv_plan_params two = blocks_for(layers, 2, 40, 160);
-    const pkv_plan_params other = blocks_for(chunks, 1, 20, 160);
-    assert_no_cache(&two, PKV_INDEX_CHAINS, NULL, PKV_E_UNSUPPORTED, "one group");
-    assert_no_cache(&other, PKV_INDEX_CHAINS, NULL, PKV_E_UNSUPPORTED, "full attention");
     one.caching = 0;
     assert_no_cache(&one, PKV_INDEX_CHAINS, NULL, PKV_E_UNSUPPORTED, "caching");
 }

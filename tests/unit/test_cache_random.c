@@ -369,6 +369,20 @@ static void a_hybrid_agrees_with_the_oracle(void **state)
     run_random(layers, 2, 48, PKV_INDEX_AUTO);
 }
 
+static void a_hybrid_by_chains_agrees_with_the_oracle(void **state)
+{
+    (void)state;
+    const pkv_spec layers[] = {full(), windowed(32)};
+    run_random(layers, 2, 48, PKV_INDEX_CHAINS);
+}
+
+static void a_hybrid_by_keys_agrees_with_the_oracle(void **state)
+{
+    (void)state;
+    const pkv_spec layers[] = {full(), windowed(32)};
+    run_random(layers, 2, 48, PKV_INDEX_KEYS);
+}
+
 static void a_hybrid_of_two_block_sizes_agrees_with_the_oracle(void **state)
 {
     (void)state;
@@ -397,6 +411,8 @@ int main(void)
         cmocka_unit_test(full_attention_by_chains_agrees_with_the_oracle),
         cmocka_unit_test(a_window_agrees_with_the_oracle),
         cmocka_unit_test(a_hybrid_agrees_with_the_oracle),
+        cmocka_unit_test(a_hybrid_by_chains_agrees_with_the_oracle),
+        cmocka_unit_test(a_hybrid_by_keys_agrees_with_the_oracle),
         cmocka_unit_test(a_hybrid_of_two_block_sizes_agrees_with_the_oracle),
         cmocka_unit_test(chunks_agree_with_the_oracle),
         cmocka_unit_test(full_attention_and_a_ring_agree_with_the_oracle),

@@ -47,8 +47,8 @@ static void no_more_units_are_matched_than_asked_for(void **state)
     begin_tree(&t);
     (void)name(&t, "abcd", "1..4");
     read_content("abcd", &c);
-    assert_int_equal(pkvi_runs_match(t.runs, &c.content, 0, ids), 0);
-    assert_int_equal(pkvi_runs_match(t.runs, &c.content, 3, ids), 3);
+    assert_int_equal(match_in(&t, 0, &c.content, 0, ids), 0);
+    assert_int_equal(match_in(&t, 0, &c.content, 3, ids), 3);
     assert_blocks(ids, 4, "1..3 0");
     end_tree(&t);
 }
@@ -285,11 +285,11 @@ static void a_block_is_named_for_one_unit_of_one_content(void **state)
     begin_tree(&t);
     (void)name(&t, "aab", "1..3");
     pkvi_cursor same = cursor_at(&t, "aab"), other = cursor_at(&t, "axb");
-    assert_true(pkvi_runs_is_named(t.runs, &same, 1, 2));
-    assert_false(pkvi_runs_is_named(t.runs, &same, 0, 2));
-    assert_false(pkvi_runs_is_named(t.runs, &same, 2, 9));
-    assert_true(pkvi_runs_is_named(t.runs, &other, 0, 1)); /* what they share */
-    assert_false(pkvi_runs_is_named(t.runs, &other, 2, 3));
+    assert_true(pkvi_runs_is_named(t.runs, &same, 1, 0, 2));
+    assert_false(pkvi_runs_is_named(t.runs, &same, 0, 0, 2));
+    assert_false(pkvi_runs_is_named(t.runs, &same, 2, 0, 9));
+    assert_true(pkvi_runs_is_named(t.runs, &other, 0, 0, 1)); /* what they share */
+    assert_false(pkvi_runs_is_named(t.runs, &other, 2, 0, 3));
     leave(&t, &same);
     leave(&t, &other);
     end_tree(&t);
@@ -323,7 +323,7 @@ static void a_cursor_keeps_what_is_before_it(void **state)
     assert_int_equal(t.runs->n_used, 1);
     assert_int_equal(t.runs->at[cursor.run].n, 3);
     const pkv_block table[] = {4, 5, 6};
-    assert_int_equal(pkvi_runs_name(t.runs, &cursor, table, 0, 3), 3);
+    assert_int_equal(name_table(&t, &cursor, table, 0, 3), 3);
     t.named[4] = t.named[5] = t.named[6] = true;
     leave(&t, &cursor);
     assert_match(&t, "abc", "4..6");

@@ -28,14 +28,16 @@ static void name(fixture *f, pkv_block block, uint64_t units)
         table[i] = block + (pkv_block)i;
     }
     lead(f, units);
-    assert_int_equal(pkvi_runs_name(f->runs, &f->cursor, table, 0, units), units);
+    assert_int_equal(
+        pkvi_runs_name(f->runs, &f->cursor, &(const pkvi_table_part){table, 0, units, NULL, 0}),
+        units);
     (void)pkvi_runs_leave(f->runs, &f->cursor, NULL, 0);
 }
 
 static void prepare(fixture *f, uint64_t units)
 {
     memset(f, 0, sizeof *f);
-    f->runs = pkvi_runs_create(&pkvi_libc_alloc, f->blocks, N_BLOCKS, UNIT);
+    f->runs = pkvi_runs_create(&pkvi_libc_alloc, f->blocks, N_BLOCKS, UNIT, 1);
     assert_non_null(f->runs);
     for (size_t i = 0; i < COUNT(f->tokens); i++) {
         f->tokens[i] = (int32_t)i;
@@ -47,11 +49,19 @@ static void prepare(fixture *f, uint64_t units)
     }
 }
 
-/* How many units are found; the blocks of whatever is found are 1, 2 and so on. */
+/* How many units are found, at most so many; ids: their blocks. */
+static uint64_t find(const fixture *f, uint64_t units, pkv_block *ids)
+{
+    pkvi_cursor path;
+    pkvi_runs_find(f->runs, &f->content, units, 0, ids, &path);
+    return pkvi_runs_row(f->runs, &path, 0, units, ids);
+}
+
+/* The blocks of whatever is found are 1, 2 and so on. */
 static uint64_t match(const fixture *f, uint64_t units)
 {
-    pkv_block ids[LONG];
-    const uint64_t n = pkvi_runs_match(f->runs, &f->content, units, ids);
+    pkv_block ids[LONG] = {0};
+    const uint64_t n = find(f, units, ids);
     for (uint64_t i = 0; i < n; i++) {
         assert_int_equal(ids[i], i + 1);
     }
@@ -106,7 +116,10 @@ static void units_of_one_hash_are_told_apart(void **state)
     *pkvi_run_bucket(f.runs, run->hash) = 0;
     run->hash = hash;
     *pkvi_run_bucket(f.runs, hash) = other.run;
-    assert_int_equal(pkvi_runs_name(f.runs, &other, (pkv_block[]){1}, 0, 1), 1);
+    assert_int_equal(
+        pkvi_runs_name(f.runs, &other,
+                       &(const pkvi_table_part){(const pkv_block[]){1}, 0, 1, NULL, 0}),
+        1);
     f.tokens[0] = 0;
     assert_int_equal(match(&f, 1), 0);
     pkvi_runs_destroy(f.runs);
@@ -123,11 +136,11 @@ static void the_oldest_of_equal_blocks_is_found(void **state)
         name(&f, b, 1);
     }
     for (pkv_block b = 1; b <= 4; b++) {
-        assert_int_equal(pkvi_runs_match(f.runs, &f.content, 1, &found), 1);
+        assert_int_equal(find(&f, 1, &found), 1);
         assert_int_equal(found, b);
         pkvi_runs_forget(f.runs, b);
     }
-    assert_int_equal(pkvi_runs_match(f.runs, &f.content, 1, &found), 0);
+    assert_int_equal(find(&f, 1, &found), 0);
     pkvi_runs_destroy(f.runs);
 }
 
@@ -144,7 +157,7 @@ static void many_branches_are_all_found_and_let_go(void **state)
     }
     for (pkv_block b = 1; b < N_BLOCKS; b++) {
         f.tokens[0] = (int32_t)b;
-        assert_int_equal(pkvi_runs_match(f.runs, &f.content, 1, &found), 1);
+        assert_int_equal(find(&f, 1, &found), 1);
         assert_int_equal(found, b);
     }
     for (pkv_block b = 1; b < N_BLOCKS; b++) {
@@ -175,7 +188,7 @@ static void what_a_cursor_has_passed_is_held_by_nobody(void **state)
     for (pkv_block b = 11; b <= 16; b++) {
         pkvi_runs_forget(f.runs, b);
     }
-    assert_int_equal(pkvi_runs_match(f.runs, &f.content, 1, found), 0);
+    assert_int_equal(find(&f, 1, found), 0);
     assert_int_equal(f.runs->n_used, 0);
     pkvi_runs_destroy(f.runs);
 }

@@ -34,7 +34,7 @@ static void name_units(tree *t, const lender *l)
         table[i] = (pkv_block)i + 1;
         t->named[i + 1] = true;
     }
-    (void)pkvi_runs_name(t->runs, &l->cursor, table, 0, l->cursor.units);
+    (void)name_table(t, &l->cursor, table, 0, l->cursor.units);
     assert_intact(t);
 }
 

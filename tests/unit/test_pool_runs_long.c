@@ -18,16 +18,16 @@ static void a_long_run_is_matched_up_to_every_unit(void **state)
         t.named[b + 1] = true;
     }
     assert_true(pkvi_runs_lead(t.runs, &cursor, &c.content, 100));
-    assert_int_equal(pkvi_runs_name(t.runs, &cursor, ids, 0, 100), 100);
+    assert_int_equal(name_table(&t, &cursor, ids, 0, 100), 100);
     for (uint64_t i = 0; i < 100; i++) {
         c.tokens[i * UNIT] = 1;
-        assert_int_equal(pkvi_runs_match(t.runs, &c.content, 100, found), i);
+        assert_int_equal(match_in(&t, 0, &c.content, 100, found), i);
         assert_memory_equal(found, ids, (size_t)i * sizeof *ids);
         c.tokens[i * UNIT] = 0;
     }
     for (pkv_block b = 100; b > 0; b--) { /* and up to every unit without a block */
         forget(&t, b);
-        assert_int_equal(pkvi_runs_match(t.runs, &c.content, 100, found), b - 1);
+        assert_int_equal(match_in(&t, 0, &c.content, 100, found), b - 1);
     }
     leave(&t, &cursor);
     end_tree(&t);
@@ -52,7 +52,7 @@ static void a_long_run_with_a_branch_is_matched_up_to_every_unit(void **state)
         read_content(text[k], &c);
         for (uint64_t i = 0; i <= c.units; i++) {
             c.tokens[i % c.units * UNIT] = i < c.units; /* the last time all are equal */
-            assert_int_equal(pkvi_runs_match(t.runs, &c.content, c.units, found), i);
+            assert_int_equal(match_in(&t, 0, &c.content, c.units, found), i);
             for (uint64_t b = 0; b < i; b++) {
                 assert_int_equal(found[b], k == 1 && b >= 60 ? 41 + b : 1 + b);
             }

@@ -11,7 +11,7 @@ static void a_tree_that_cannot_be_made_is_none(void **state)
     for (uint64_t n = 0; !t.runs; n++) {
         assert_int_equal(t.memory.held, 0);
         t.memory.left = n;
-        t.runs = pkvi_runs_create(&hooks, t.blocks, BLOCKS, UNIT);
+        t.runs = pkvi_runs_create(&hooks, t.blocks, BLOCKS, UNIT, 1);
     }
     /* the tree itself, without it and with it; then buckets, and then the table of runs */
     assert_int_equal(t.memory.calls, 1 + 2 + 3 + 3);
@@ -79,7 +79,7 @@ static void a_cursor_comes_as_far_as_memory_allows_and_then_on(void **state)
     t.memory.left = UINT64_MAX;
     assert_true(pkvi_runs_lead(t.runs, &cursor, &c.content, 4));
     const pkv_block table[] = {1, 2, 3, 4};
-    assert_int_equal(pkvi_runs_name(t.runs, &cursor, table, 0, 4), 4);
+    assert_int_equal(name_table(&t, &cursor, table, 0, 4), 4);
     memset(t.named + 1, true, 4);
     assert_match(&t, "ab1c1d", "1..4");
     leave(&t, &cursor);

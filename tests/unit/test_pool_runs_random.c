@@ -3,7 +3,7 @@
 #include "replay.h"
 #include "runs_fixture.h"
 
-enum { LEN = 12, SOME_BLOCKS = 40, CURSORS = 6 };
+enum { LEN = 12, SOME_BLOCKS = 40, CURSORS = 6, GROUPS = 3 };
 
 /* A content, and how much of it a cursor has. The name of its first n units is the first 2n
  * characters: a letter and a tag, or a blank, each. */
@@ -18,7 +18,9 @@ typedef struct holder {
 typedef struct model {
     tree t;
     holder holders[CURSORS];
+    uint32_t n_groups;
     char names[SOME_BLOCKS][2 * LEN + 1]; /* "": none */
+    uint32_t groups[SOME_BLOCKS];         /* of the names */
     uint64_t order[SOME_BLOCKS], n_named; /* named earlier, found first */
     uint64_t matched, failures, kept;
 } model;
@@ -69,18 +71,19 @@ static void random_text(const model *m, char *out)
 
 /* ---- the model ---- */
 
-static bool has_name(const model *m, pkv_block block, const char *text, uint64_t units)
+static bool has_name(const model *m, pkv_block block, uint32_t group, const char *text,
+                     uint64_t units)
 {
-    return strlen(m->names[block]) == 2 * units &&
+    return m->groups[block] == group && strlen(m->names[block]) == 2 * units &&
            memcmp(m->names[block], text, (size_t)units * 2) == 0;
 }
 
 /* The block that was first named for so many units, or 0. */
-static pkv_block first_named(const model *m, const char *text, uint64_t units)
+static pkv_block first_named(const model *m, uint32_t group, const char *text, uint64_t units)
 {
     pkv_block first = 0;
     for (pkv_block b = 1; b < SOME_BLOCKS; b++) {
-        if (has_name(m, b, text, units) && (first == 0 || m->order[b] < m->order[first])) {
+        if (has_name(m, b, group, text, units) && (first == 0 || m->order[b] < m->order[first])) {
             first = b;
         }
     }
@@ -93,12 +96,40 @@ static void expect_match(model *m, const char *text)
     pkv_block ids[LEN];
     content_of(text, &c);
     const uint64_t most = random_below(4) ? LEN : random_below(LEN + 1);
-    const uint64_t n = pkvi_runs_match(m->t.runs, &c.content, most, ids);
+    const uint32_t group = (uint32_t)random_below(m->n_groups);
+    const uint64_t n = match_in(&m->t, group, &c.content, most, ids);
     for (uint64_t i = 0; i < n; i++) {
-        assert_int_equal(ids[i], first_named(m, text, i + 1));
+        assert_int_equal(ids[i], first_named(m, group, text, i + 1));
     }
-    assert_true(n == most || first_named(m, text, n + 1) == 0);
+    assert_true(n == most || first_named(m, group, text, n + 1) == 0);
     m->matched += n;
+}
+
+/* Units back and forth, for some groups together: found if all have a block. */
+static void expect_units(model *m, const char *text)
+{
+    const uint32_t first = (uint32_t)random_below(m->n_groups),
+                   groups[] = {first, (first + 1) % m->n_groups};
+    const uint32_t n_groups = 1 + (uint32_t)random_below(2);
+    pkv_block ids[2][LEN], *tables[] = {ids[0], ids[1]};
+    pkvi_stretch stretch = {0, 0, 0};
+    pkvi_cursor path;
+    text_content c;
+    content_of(text, &c);
+    pkvi_runs_find(m->t.runs, &c.content, LEN, first, NULL, &path);
+    for (int i = 0; i < LEN; i++) {
+        const uint64_t unit = random_below(LEN);
+        bool all = true;
+        for (uint32_t g = 0; g < n_groups; g++) {
+            all = all && first_named(m, groups[g], text, unit + 1) != 0;
+        }
+        assert_true(
+            pkvi_runs_find_unit(m->t.runs, &path, unit, groups, n_groups, &stretch, tables) == all);
+        for (uint32_t g = 0; all && g < n_groups; g++) {
+            assert_int_equal(tables[g][unit], first_named(m, groups[g], text, unit + 1));
+        }
+        m->matched += all;
+    }
 }
 
 /* ---- operations ---- */
@@ -108,6 +139,7 @@ static void do_match(model *m)
     char text[2 * LEN + 1];
     random_text(m, text);
     expect_match(m, text);
+    expect_units(m, text);
 }
 
 /* Tokens in a piece of their own: as long as they are, or with some room, or with too much. */
@@ -187,31 +219,37 @@ static void do_lead(model *m)
 static void do_name(model *m)
 {
     const holder *h = &m->holders[random_below(CURSORS)];
+    const uint32_t group = (uint32_t)random_below(m->n_groups);
     pkv_block table[LEN] = {0};
+    uint8_t mask[LEN];
     bool used[SOME_BLOCKS] = {false};
     uint64_t named = 0;
     if (!h->open || h->cursor.units == 0) {
         return;
     }
     const uint64_t to = 1 + random_below(h->cursor.units), from = random_below(to);
+    const bool masked = random_below(2) != 0;
     for (uint64_t i = from; i < to; i++) {
         const pkv_block b = (pkv_block)random_below(SOME_BLOCKS);
         table[i] = used[b] ? 0 : b;
         used[b] = true;
+        mask[i - from] = random_below(3) != 0;
     }
     for (uint64_t i = to; i > from; i--) {
         const pkv_block b = table[i - 1];
-        const bool has = b != 0 && has_name(m, b, h->text, i);
-        assert_true(b == 0 || pkvi_runs_is_named(m->t.runs, &h->cursor, i - 1, b) == has);
-        if (b != 0 && !has) {
+        const bool has = b != 0 && has_name(m, b, group, h->text, i);
+        assert_true(b == 0 || pkvi_runs_is_named(m->t.runs, &h->cursor, i - 1, group, b) == has);
+        if (b != 0 && !has && (!masked || mask[i - 1 - from])) {
             memcpy(m->names[b], h->text, (size_t)i * 2);
             m->names[b][2 * i] = '\0';
+            m->groups[b] = group;
             m->order[b] = ++m->n_named; /* of one place only the order of calls counts */
             m->t.named[b] = true;
             named++;
         }
     }
-    assert_int_equal(pkvi_runs_name(m->t.runs, &h->cursor, table, from, to), named);
+    const pkvi_table_part part = {table, from, to, masked ? mask : NULL, group};
+    assert_int_equal(pkvi_runs_name(m->t.runs, &h->cursor, &part), named);
 }
 
 static void do_forget(model *m)
@@ -249,20 +287,20 @@ static void compare(model *m)
     uint64_t units = 0;
     for (pkv_block b = 1; b < SOME_BLOCKS; b++) {
         const uint64_t n = strlen(m->names[b]) / 2;
-        units += n > 0 && first_named(m, m->names[b], n) == b;
+        units += n > 0 && first_named(m, m->groups[b], m->names[b], n) == b;
     }
     assert_int_equal(pkvi_runs_n_named(m->t.runs), units);
 }
 
-static void a_tree_agrees_with_a_list_of_names(void **state)
+static void run_random(uint32_t n_groups)
 {
-    (void)state;
     static model m;
     static void (*const all[])(model *) = {do_match,  do_lead,  do_lead, do_name, do_name,
                                            do_forget, do_leave, do_join, do_move};
     const uint64_t seed = number_from("PKV_SEED", 1), ops = number_from("PKV_RANDOM_OPS", 100000);
     memset(&m, 0, sizeof m);
-    begin_tree(&m.t);
+    m.n_groups = n_groups;
+    begin_tree_of(&m.t, n_groups);
     random_state = seed % 2147483645 + 1;
     print_message("PKV_SEED=%" PRIu64 " PKV_RANDOM_OPS=%" PRIu64 "\n", seed, ops);
     for (uint64_t i = 0; i < ops; i++) {
@@ -287,10 +325,23 @@ static void a_tree_agrees_with_a_list_of_names(void **state)
     end_tree(&m.t);
 }
 
+static void a_tree_agrees_with_a_list_of_names(void **state)
+{
+    (void)state;
+    run_random(1);
+}
+
+static void a_tree_of_several_groups_agrees_with_a_list_of_names(void **state)
+{
+    (void)state;
+    run_random(GROUPS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tree_agrees_with_a_list_of_names),
+        cmocka_unit_test(a_tree_of_several_groups_agrees_with_a_list_of_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,33 @@
+/* twin_index.h  Twins of one plan that find content in different ways. */
+#ifndef TWIN_INDEX_H
+#define TWIN_INDEX_H
+
+#include "twin_work.h"
+
+enum { INDEX_OPS = 20000 };
+
+/* Two caches of one plan, by this index and by the index of keys. */
+static inline void run_index_twins(const pkv_plan_params *params, uint32_t index, bool events,
+                                   bool ready)
+{
+    static twin t;
+    memset(&t, 0, sizeof t);
+    t.extras = true;
+    t.events = events;
+    t.ready = ready;
+    begin_twin(&t, params, (const uint32_t[]){index, PKV_INDEX_KEYS});
+    run_twin(&t, INDEX_OPS);
+    assert_true(number_from("PKV_RANDOM_OPS", INDEX_OPS) < INDEX_OPS ||
+                (t.tagged > 50 && t.refusals > 0));
+    end_twin(&t);
+}
+
+/* By every index but that of keys. */
+static inline void run_indices(const pkv_plan_params *params)
+{
+    run_index_twins(params, PKV_INDEX_TOKENS, false, false);
+    run_index_twins(params, PKV_INDEX_CHAINS, false, true);
+    run_index_twins(params, PKV_INDEX_AUTO, true, true);
+}
+
+#endif
