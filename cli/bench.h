@@ -153,6 +153,7 @@ void bench_xxh3_inline(const bench_messages *messages);
 typedef struct bench_cache_params {
     uint64_t blocks, max_model_len;
     bool caching, window; /* window: a second group */
+    bool dense;           /* every block of it can be found, not only ends of prompts */
     pkv_index index;      /* AUTO: nobody wants the keys of blocks */
     bench_heap *heap;
 } bench_cache_params;

@@ -34,6 +34,7 @@ pkv_cache *bench_cache(const bench_cache_params *params)
     plan_params.available_bytes = (int64_t)(params->blocks * page); /* a layer in each group */
     plan_params.max_model_len = params->max_model_len;
     plan_params.caching = params->caching;
+    plan_params.retention_interval = params->dense ? PKV_RETAIN_DENSE : 0;
     bench_need(pkv_plan_create(&plan_params, &plan) == PKV_OK, "plan");
     pkv_cache_params_init(&cache_params);
     cache_params.plan = plan;

@@ -1,7 +1,8 @@
 /* bench_prefix.c  pagedkv bench prefix: keys of a prompt, and how long a cached one is looked for.
  *
- * Three caches hold many prompts: one whose keys nobody wants, one whose keys somebody does, found
- * as chains, and one in which each key is looked for by itself, as where there are several groups.
+ * Four caches hold many prompts: one whose keys nobody wants, one with a second group that has a
+ * window, one whose keys somebody does want, found as chains, and one in which each key is looked
+ * for by itself, as where recurrent states are kept.
  * Each prompt was one request; and there is one path that was built by 32 requests: request i has
  * the first i 32nds of it and then tokens of its own. What is looked up is a cached prompt and one
  * token more, so that the hit is the whole prompt. Each sample looks up once, in a sequence of its
@@ -20,6 +21,8 @@ enum { BRANCHES = 32, HOT_ROUNDS = 15, USUAL_TOKENS = 32768 };
 static const bench_row rows[] = {
     {"one_run", "us/prompt", COMPARE, "4 us for 32,768 tokens", "1.5 memcmp", false},
     {"32_branches", "us/prompt", COMPARE, "8 us for 32,768 tokens", "1.5 memcmp", false},
+    {"hybrid_one_run", "us/prompt", COMPARE, "4 us for 32,768 tokens", "1.5 memcmp", false},
+    {"hybrid_32_branches", "us/prompt", COMPARE, "8 us for 32,768 tokens", "1.5 memcmp", false},
     {"open", "us/prompt", "tokens copied", NULL, NULL, false},
     {"open_keys", "us/prompt", "digests, memcmp of the keys", "key chain + 20 ns/block", NULL,
      false},
@@ -30,7 +33,18 @@ static const bench_row rows[] = {
     {"key_chain", "us/prompt", "digests", NULL, NULL, false},
     {NULL, NULL, NULL, NULL, NULL, false},
 };
-enum row { ONE_RUN, BRANCHED, OPEN, OPEN_KEYS, READY_KEYS, OPEN_INDEX, READY_INDEX, KEY_CHAIN };
+enum row {
+    ONE_RUN,
+    BRANCHED,
+    HYBRID,
+    HYBRID_BRANCHED,
+    OPEN,
+    OPEN_KEYS,
+    READY_KEYS,
+    OPEN_INDEX,
+    READY_INDEX,
+    KEY_CHAIN
+};
 
 typedef struct filled {
     pkv_cache *cache;
@@ -39,7 +53,7 @@ typedef struct filled {
 } filled;
 
 typedef struct lookup_bench {
-    filled plain, keyed, indexed;
+    filled plain, hybrid, keyed, indexed;
     int32_t *tokens; /* [n + 1] of the request */
     pkv_key *keys;   /* [blocks] */
     bench_nodes *entries;
@@ -90,12 +104,14 @@ static void fill_branches(lookup_bench *b, filled *f)
 }
 
 /* Half of the prompts, the path, the other half; and the other request's prompt, which is 0. */
-static void fill(lookup_bench *b, filled *f, pkv_index index)
+static void fill(lookup_bench *b, filled *f, pkv_index index, bool window)
 {
     f->cache = bench_cache(&(bench_cache_params){
-        .blocks = (b->prompts + 4) * b->blocks + 1, /* a path has up to two prompts' blocks */
+        .blocks = (b->prompts + 4) * b->blocks * (window ? 2 : 1) + 1, /* a path has two prompts' */
         .max_model_len = 2 * b->n + BENCH_UNIT,
         .caching = true,
+        .window = window,
+        .dense = window,
         .index = index,
         .heap = &f->heap});
     bench_scramble(f->cache, &b->state);
@@ -120,14 +136,15 @@ static void lookup_init(lookup_bench *b, const bench_params *params)
     b->entries = bench_nodes_new((b->prompts + 4) * b->blocks, 64);
     bench_twins_init(&b->twins, b->n * sizeof *b->tokens, b->prompts);
     bench_twins_init(&b->key_twins, b->blocks * sizeof *b->keys, b->prompts);
-    fill(b, &b->plain, PKV_INDEX_AUTO);
-    fill(b, &b->keyed, PKV_INDEX_CHAINS);
-    fill(b, &b->indexed, PKV_INDEX_KEYS);
+    fill(b, &b->plain, PKV_INDEX_AUTO, false);
+    fill(b, &b->hybrid, PKV_INDEX_AUTO, true);
+    fill(b, &b->keyed, PKV_INDEX_CHAINS, false);
+    fill(b, &b->indexed, PKV_INDEX_KEYS, false);
 }
 
 static void lookup_end(lookup_bench *b)
 {
-    filled *const all[] = {&b->plain, &b->keyed, &b->indexed};
+    filled *const all[] = {&b->plain, &b->hybrid, &b->keyed, &b->indexed};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         bench_close(all[i]->other);
         pkv_cache_destroy(all[i]->cache);
@@ -234,16 +251,21 @@ static void run_once(lookup_bench *b, bench_table *table, size_t run, bench_set 
     const double entries = blocks * bench_nodes_read(b->entries, b->blocks, set);
     const parts one_run = requests(b, &b->plain, set, false, false, true);
     const parts branched = requests(b, &b->plain, set, true, false, true);
+    const parts hybrid = requests(b, &b->hybrid, set, false, false, true);
+    const parts hybrid_branched = requests(b, &b->hybrid, set, true, false, true);
     const wanted keyed = wanted_requests(b, &b->keyed, set);
     const wanted indexed = wanted_requests(b, &b->indexed, set);
     const double keys = chain(b, set);
     const double digests =
         blocks * bench_digest(b->tokens, b->blocks, PKV_HASH_SHA256_CBOR, BENCH_ALONE, set);
     const bool hot = set == HOT;
-    add_us(table, run, ONE_RUN, set,
-           (bench_sample){one_run.lookup, memcmp_ns, hot ? 4 * usual : 1.5 * memcmp_ns});
-    add_us(table, run, BRANCHED, set,
-           (bench_sample){branched.lookup, memcmp_ns, hot ? 8 * usual : 1.5 * memcmp_ns});
+    const double run_bound = hot ? 4 * usual : 1.5 * memcmp_ns;
+    const double path_bound = hot ? 8 * usual : 1.5 * memcmp_ns;
+    add_us(table, run, ONE_RUN, set, (bench_sample){one_run.lookup, memcmp_ns, run_bound});
+    add_us(table, run, BRANCHED, set, (bench_sample){branched.lookup, memcmp_ns, path_bound});
+    add_us(table, run, HYBRID, set, (bench_sample){hybrid.lookup, memcmp_ns, run_bound});
+    add_us(table, run, HYBRID_BRANCHED, set,
+           (bench_sample){hybrid_branched.lookup, memcmp_ns, path_bound});
     add_us(table, run, OPEN, set, (bench_sample){one_run.open, copy, 0});
     add_us(table, run, OPEN_KEYS, set,
            (bench_sample){keyed.open, digests + key_memcmp, keys + 20 * blocks});

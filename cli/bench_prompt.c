@@ -8,7 +8,7 @@
 #include "bench.h"
 
 enum { ROUNDS = 5, SLACK = 64 };
-enum { PLAIN, KEYED, INDEXED, EVICTING, N_KINDS }; /* kinds of caches */
+enum { PLAIN, KEYED, INDEXED, HYBRID, EVICTING, N_KINDS }; /* kinds of caches */
 enum { OPEN_ALLOCATE, ALLOCATE, CLOSE, N_PARTS };
 
 #define NODES "16 and 64 bytes a block"
@@ -25,6 +25,9 @@ static const bench_row rows[] = {
     {"index_open_allocate", "us/prompt", KEY_NODES, "key chain + 40 us", NULL, false},
     {"index_allocate", "us/prompt", NODES, NULL, NULL, false},
     {"index_close", "us/prompt", "16 bytes a block", "20 us", NULL, false},
+    {"hybrid_open_allocate", "us/prompt", COPY_NODES ", twice", NULL, NULL, false},
+    {"hybrid_allocate", "us/prompt", NODES ", twice", NULL, NULL, false},
+    {"hybrid_close", "us/prompt", "16 bytes a block, twice", NULL, NULL, false},
     {"evict_open_allocate", "us/prompt", COPY_NODES, NULL, NULL, false},
     {"evict_allocate", "us/prompt", NODES, NULL, NULL, false},
     {"evict_close", "us/prompt", "16 bytes a block", NULL, NULL, false},
@@ -50,11 +53,12 @@ typedef struct prompt_bench {
 static void cache_init(prompt_bench *b, size_t kind, bench_set set, uint64_t blocks)
 {
     prompt_cache *c = &b->caches[kind][set];
-    const uint64_t least = b->blocks + SLACK + 1;
+    const uint64_t least = (kind == HYBRID ? 2 : 1) * b->blocks + SLACK + 1;
     c->cache =
         bench_cache(&(bench_cache_params){.blocks = set == HOT || blocks < least ? least : blocks,
                                           .max_model_len = b->n,
                                           .caching = true,
+                                          .window = kind == HYBRID,
                                           .index = kind == KEYED     ? PKV_INDEX_CHAINS
                                                    : kind == INDEXED ? PKV_INDEX_KEYS
                                                                      : PKV_INDEX_AUTO,
@@ -177,11 +181,14 @@ static void run_once(prompt_bench *b, bench_table *table, size_t run, bench_set 
         double us[N_PARTS];
         lives(b, kind, set, us);
         const size_t row = kind * N_PARTS;
-        const double open = copy + nodes + (kind == KEYED || kind == INDEXED ? digests : 0);
+        const double groups = kind == HYBRID ? 2 : 1;
+        const double open =
+            copy + groups * nodes + (kind == KEYED || kind == INDEXED ? digests : 0);
         bench_add(table, run, row + OPEN_ALLOCATE, set,
                   (bench_sample){us[OPEN_ALLOCATE], open, chain + 40});
-        bench_add(table, run, row + ALLOCATE, set, (bench_sample){us[ALLOCATE], nodes, 40});
-        bench_add(table, run, row + CLOSE, set, (bench_sample){us[CLOSE], links, 20});
+        bench_add(table, run, row + ALLOCATE, set,
+                  (bench_sample){us[ALLOCATE], groups * nodes, 40});
+        bench_add(table, run, row + CLOSE, set, (bench_sample){us[CLOSE], groups * links, 20});
     }
     bench_add(table, run, KEY_CHAIN, set, (bench_sample){chain, 0, 0});
 }
@@ -200,7 +207,7 @@ void bench_prompts(const bench_params *params, json_t *answer)
     (void)snprintf(
         title, sizeof title,
         "a prompt of %llu fresh tokens, blocks of 16; keys_: a cache whose keys somebody "
-        "wants; index_: and looks for one by one; evict_: a full one",
+        "wants; index_: and looks for one by one; hybrid_: two groups; evict_: a full one",
         (unsigned long long)b.n);
     bench_tell(&table, answer, "prompts", title);
     bench_table_free(&table);
