@@ -122,7 +122,7 @@ void bench_scramble(pkv_cache *cache, uint64_t *state)
     enum { CROWD = 64 };
     const pkv_cache_info *info = pkv_cache_get_info(cache);
     const uint64_t most = info->max_model_len / BENCH_UNIT;
-    for (uint64_t left = info->n_blocks - 1; left > 0;) {
+    for (uint64_t left = (info->n_blocks - 1) / info->n_groups; left > 0;) {
         const size_t crowd = left < CROWD ? (size_t)left : CROWD;
         const uint64_t blocks = left / crowd < most ? left / crowd : most;
         grow_in_turn(cache, crowd, blocks, state);
