@@ -274,7 +274,7 @@ pkv_status pkvi_allocate(pkv_seq *seq, const pkv_allocate_params *p, pkv_allocat
     pkv_cache *c = seq->cache;
     pkv_hit hit = {0, 0};
     const bool use_cached = p->use_cached == USE_AT_FIRST ? !seq->body->live : p->use_cached != 0;
-    pkvi_key_due(c);
+    pkvi_catch_up(c);
     PKVI_RETURN_IF(check_params(seq, p, use_cached));
     if (p->use_cached == USE_CONNECTOR_HIT) {
         (void)pkvi_find_connector_hit(seq, &hit);

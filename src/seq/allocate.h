@@ -39,12 +39,15 @@ pkvi_need pkvi_need_of(const pkv_seq *seq, uint32_t group, const pkvi_slots_want
 uint64_t pkvi_count_needed(pkv_seq *seq, const pkvi_slots_wanted *wanted, uint64_t tokens,
                            bool admission, uint64_t left_for_others);
 
+/* ---- late.c ---- */
+
+/* A unit has become whole that is keyed before anybody looks. */
+void pkvi_note_due(pkv_seq *seq);
+
 /* ---- quiet.c ---- */
 
 /* Works out how far the next steps are quiet, after one that was not. */
 void pkvi_note_quiet(pkv_seq *seq);
-/* A unit has become whole that is keyed before anybody looks. */
-void pkvi_note_due(pkv_seq *seq);
 
 /* Whether a step changes nothing but numbers. Its sequence must be one of the cache. */
 static inline bool pkvi_is_quiet(const pkv_step *step, uint64_t lookahead)

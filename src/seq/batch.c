@@ -23,7 +23,7 @@ static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t 
     const uint64_t computed = keep ? seq->computed : step->computed;
     const uint64_t most = c->info.max_model_len;
     if (!keep) {
-        pkvi_key_due(seq->cache);
+        pkvi_catch_up(seq->cache);
         PKVI_RETURN_IF(pkvi_check_rollback("pkv_cache_advance", seq, computed));
     }
     if (step->n_tokens > most || seq->n_tokens > most - step->n_tokens ||
@@ -166,7 +166,7 @@ static pkv_status advance(const pkv_step *step, uint64_t lookahead, pkv_allocate
     if (pkvi_is_usual(step, lookahead)) {
         return pkvi_advance_usually(step, lookahead, out);
     }
-    pkvi_key_due(seq->cache);
+    pkvi_catch_up(seq->cache);
     if (step->computed != PKV_STEP_KEEP) {
         pkvi_roll_back(seq, step->computed);
     }

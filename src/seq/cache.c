@@ -249,7 +249,7 @@ const pkv_cache_group *pkv_cache_group_at(const pkv_cache *cache, uint32_t group
 
 const pkv_pool *pkv_cache_get_pool(const pkv_cache *cache)
 {
-    pkvi_key_due(cache);
+    pkvi_catch_up(cache);
     return cache->pool;
 }
 
@@ -269,7 +269,7 @@ pkv_status pkv_cache_evict(pkv_cache *cache, const pkv_block *blocks, uint64_t n
         return pkvi_fail(PKV_E_INVAL, "pkv_cache_evict: cache or blocks is NULL");
     }
     pkvi_cache_check_thread(cache);
-    pkvi_key_due(cache);
+    pkvi_catch_up(cache);
     PKVI_RETURN_IF(pkvi_pool_check_ids(cache->pool, "pkv_cache_evict", blocks, n));
     if (cache->due.n > 0) { /* else what is due would get its key afterwards */
         return pkvi_fail(PKV_E_NOMEM, "pkv_cache_evict: out of memory for the content of blocks");
@@ -286,7 +286,7 @@ pkv_status pkv_cache_evict(pkv_cache *cache, const pkv_block *blocks, uint64_t n
 pkv_status pkv_cache_reset(pkv_cache *cache)
 {
     pkvi_cache_check_thread(cache);
-    pkvi_key_due(cache);
+    pkvi_catch_up(cache);
     PKVI_RETURN_IF(pkv_pool_reset(cache->pool));
     cache->stats.reset = 1;
     return PKV_OK;

@@ -184,10 +184,12 @@ void pkvi_report_hit(pkv_seq *seq);
 /* ---- quiet.c ---- */
 /* The next step of the sequence is an allocate: something that it looks at has changed. */
 void pkvi_end_quiet(pkv_seq *seq);
+
+/* ---- late.c ---- */
 /* Keys what quiet steps have left to be keyed. Whoever looks at content, or changes it, calls it
  * first; then nobody can tell that it was late, so it may be called on a cache that is only read.
  * What lacks memory stays due. */
-void pkvi_key_due(const pkv_cache *cache);
+void pkvi_catch_up(const pkv_cache *cache);
 
 /* ---- states.c ---- */
 /* Whether what the block is keyed for is written by the step that is being put together. */

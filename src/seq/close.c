@@ -149,7 +149,7 @@ pkv_status pkv_seq_close(pkv_seq *seq, bool defer)
     }
     fetch_for_close(seq);
     pkvi_cache_check_thread(seq->cache);
-    pkvi_key_due(seq->cache);
+    pkvi_catch_up(seq->cache);
     if (defer && seq->body->live) {
         PKVI_RETURN_IF(defer_tables(seq));
     } else {

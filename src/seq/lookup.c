@@ -261,7 +261,7 @@ pkv_status pkv_seq_lookup_for_connector(pkv_seq *seq, pkv_hit *out, bool *diverg
     }
     pkvi_fetch_for_lookup(seq);
     pkvi_cache_check_thread(seq->cache);
-    pkvi_key_due(seq->cache);
+    pkvi_catch_up(seq->cache);
     *diverged_out = pkvi_find_connector_hit(seq, out);
     return PKV_OK;
 }

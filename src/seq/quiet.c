@@ -2,12 +2,8 @@
  *
  * Most steps of a running sequence stay inside a block that is there, complete no unit, and let
  * nothing fall out of a window. How far this goes is worked out once, after a step that did more:
- * up to quiet_until tokens, if the slots with the drafter's fit into quiet_slots.
- *
- * One unit may become whole on the way: the sequence is then put on a list, and keyed before
- * anybody looks. Mostly that is its own next step, which needs a block and is not quiet anyway. */
-#include <string.h>
-
+ * up to quiet_until tokens, if the slots with the drafter's fit into quiet_slots. What can be left
+ * for later on the way is done in late.c. */
 #include "base/math.h"
 #include "pool/pool_internal.h"
 #include "seq/allocate.h"
@@ -132,37 +128,4 @@ void pkvi_note_quiet(pkv_seq *seq)
     seq->quiet_slots = (uint32_t)slots;
     seq->body->shown = seq->computed;
     seq->body->usual = !c->recurrent && !c->zeroes;
-}
-
-void pkvi_note_due(pkv_seq *seq)
-{
-    seq->due_at = PKVI_NEVER_DUE;
-    seq->body->is_due = true;
-    seq->body->due_tokens = seq->computed;
-    seq->cache->due.at[seq->cache->due.n++] = seq; /* open made room for each once */
-}
-
-/* False: no memory, and nothing was keyed. What names the unit needs none: there is room for it. */
-static bool key_due(pkv_seq *seq)
-{
-    return pkvi_extend_content("pkv_cache_advance", seq) == PKV_OK &&
-           pkvi_place_content(seq, seq->body->due_tokens) &&
-           pkvi_reserve_secondary(seq->cache->pool, seq->cache->n_inside) &&
-           pkvi_key_blocks(seq, seq->body->due_tokens, seq->body->due_tokens) == PKV_OK;
-}
-
-void pkvi_key_due(const pkv_cache *cache)
-{
-    pkv_cache *c = (pkv_cache *)(uintptr_t)cache; /* no cache is made const */
-    size_t done = 0;
-    while (done < c->due.n && key_due(c->due.at[done])) {
-        c->due.at[done++]->body->is_due = false;
-    }
-    if (done > 0) {
-        memmove(c->due.at, c->due.at + done, (c->due.n - done) * sizeof(pkv_seq *));
-        c->due.n -= done;
-    }
-    for (size_t i = 0; i < c->due.n; i++) { /* they may be asked for their keys all the same */
-        (void)pkvi_extend_content("pkv_cache_advance", c->due.at[i]);
-    }
 }

@@ -249,7 +249,7 @@ pkv_status pkv_seq_lookup(pkv_seq *seq, pkv_hit *out)
     }
     pkvi_fetch_for_lookup(seq);
     pkvi_cache_check_thread(seq->cache);
-    pkvi_key_due(seq->cache);
+    pkvi_catch_up(seq->cache);
     if (seq->body->live) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_lookup: the sequence is allocated");
     }
@@ -384,7 +384,7 @@ pkv_status pkv_seq_set_computed(pkv_seq *seq, uint64_t tokens)
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_set_computed: seq is NULL");
     }
     pkvi_cache_check_thread(seq->cache);
-    pkvi_key_due(seq->cache);
+    pkvi_catch_up(seq->cache);
     PKVI_RETURN_IF(pkvi_check_rollback("pkv_seq_set_computed", seq, tokens));
     pkvi_roll_back(seq, tokens);
     return PKV_OK;
@@ -399,7 +399,7 @@ pkv_status pkv_seq_cache(pkv_seq *seq, uint64_t tokens)
     }
     pkv_cache *c = seq->cache;
     pkvi_cache_check_thread(c);
-    pkvi_key_due(c);
+    pkvi_catch_up(c);
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         if (c->managers[g].rules->state && !pkvi_reserve_states(seq, g, seq->body->tables[g].n)) {
             return no_memory("pkv_seq_cache");
@@ -422,7 +422,7 @@ pkv_status pkv_seq_preempt(pkv_seq *seq)
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_preempt: the sequence is not allocated");
     }
     pkvi_cache_check_thread(seq->cache);
-    pkvi_key_due(seq->cache);
+    pkvi_catch_up(seq->cache);
     pkvi_release_tables(seq);
     seq->body->waiting = true;
     seq->computed = 0;

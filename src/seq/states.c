@@ -213,7 +213,7 @@ pkv_status pkv_seq_finish(pkv_seq *seq, const pkv_state_offer **out, uint64_t *n
     }
     pkv_cache *c = seq->cache;
     pkvi_cache_check_thread(c);
-    pkvi_key_due(c);
+    pkvi_catch_up(c);
     size_t longest = 0;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         longest = pkvi_max(longest, seq->body->tables[g].n);

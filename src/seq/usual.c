@@ -104,7 +104,7 @@ pkv_status pkvi_advance_usually(const pkv_step *step, uint64_t lookahead, pkv_al
     const uint64_t needed = count_lacking(seq, slots);
     const bool defer = may_defer(seq, needed);
     if (!defer) {
-        pkvi_key_due(c);
+        pkvi_catch_up(c);
     }
     PKVI_RETURN_IF(append(step, defer));
     pkvi_begin_changes(seq);

@@ -8,7 +8,7 @@
 
 void pkv_seq_get_info(const pkv_seq *seq, pkv_seq_info *out)
 {
-    pkvi_key_due(seq->cache);
+    pkvi_catch_up(seq->cache);
     *out = (pkv_seq_info){.n_tokens = seq->n_tokens,
                           .n_prompt_tokens = seq->body->n_prompt,
                           .computed = seq->computed,
@@ -44,7 +44,7 @@ uint64_t pkv_seq_blocks_of(const pkv_seq *seq, uint32_t group, uint64_t tokens)
 uint64_t pkv_seq_cached_tokens(const pkv_seq *seq)
 {
     const pkv_cache *c = seq->cache;
-    pkvi_key_due(seq->cache);
+    pkvi_catch_up(seq->cache);
     uint64_t least = UINT64_MAX;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         uint64_t furthest = 0;
