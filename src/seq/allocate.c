@@ -235,37 +235,50 @@ void pkvi_remove_skipped(pkv_seq *seq, uint64_t processed)
     }
 }
 
+void pkvi_begin_rows(pkv_seq *seq, uint64_t step)
+{
+    if (seq->body->last_step == step) {
+        return;
+    }
+    for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
+        pkvi_table *t = &seq->body->tables[g];
+        t->dirty_from = seq->body->last_step == PKVI_NEVER_SHOWN ? 0 : t->n;
+    }
+    seq->body->last_step = step;
+}
+
 void pkvi_begin_changes(pkv_seq *seq)
 {
-    const bool new_step = seq->body->last_step != seq->cache->steps;
+    pkvi_begin_rows(seq, seq->cache->steps);
     for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
         pkvi_table *t = &seq->body->tables[g];
         t->new_from = t->n;
         t->copied = t->copy_src = t->copy_dst = 0;
         t->key_moved = false;
-        if (new_step) {
-            t->dirty_from = seq->body->last_step == PKVI_NEVER_SHOWN ? 0 : t->n;
-        }
     }
-    seq->body->last_step = seq->cache->steps;
     pkvi_end_quiet(seq);
     seq->body->shown = PKVI_NEVER_SHOWN;
 }
 
-void pkvi_move_first(pkv_seq *seq, uint64_t first)
+void pkvi_mark_moved(pkv_seq *seq, uint64_t from, uint64_t to)
 {
     for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {
         const pkvi_manager *m = &seq->cache->managers[g];
         if (!m->rules->until) {
             continue;
         }
-        const uint64_t before = m->rules->skipped(m, seq->first) / m->span;
-        const uint64_t after = m->rules->skipped(m, first) / m->span;
+        const uint64_t before = m->rules->skipped(m, from) / m->span;
+        const uint64_t after = m->rules->skipped(m, to) / m->span;
         if (before != after) {
             pkvi_table *t = &seq->body->tables[g];
             t->dirty_from = pkvi_min(t->dirty_from, pkvi_min(before, after));
         }
     }
+}
+
+void pkvi_move_first(pkv_seq *seq, uint64_t first)
+{
+    pkvi_mark_moved(seq, seq->first, first);
     seq->first = (uint32_t)first; /* at most max_model_len */
 }
 

@@ -41,8 +41,13 @@ uint64_t pkvi_count_needed(pkv_seq *seq, const pkvi_slots_wanted *wanted, uint64
 
 /* ---- late.c ---- */
 
-/* A unit has become whole that is keyed before anybody looks. */
-void pkvi_note_due(pkv_seq *seq);
+/* Something is left to be done of the sequence's last step. let_go: not to release blocks. */
+static inline void pkvi_note_due(pkv_seq *seq, bool let_go)
+{
+    pkvi_late_list *due = &seq->cache->due; /* open made room for each once */
+    due->at[due->n++] = (pkvi_late){seq, seq->computed, seq->cache->steps, seq->first, let_go};
+    seq->due_at = PKVI_IS_DUE;
+}
 
 /* ---- quiet.c ---- */
 
@@ -57,6 +62,9 @@ static inline bool pkvi_is_quiet(const pkv_step *step, uint64_t lookahead)
         return false;
     }
     const uint64_t n = seq->n_tokens + step->n_tokens;
+    if (n == seq->quiet_until && n == seq->due_at && n != seq->computed + 1) {
+        return false; /* quiet.c: it must be known where that step begins */
+    }
     return n <= seq->quiet_until && n > seq->computed && n + lookahead <= seq->quiet_slots &&
            step->computed == PKV_STEP_KEEP && (!seq->tokens || step->tokens);
 }
@@ -73,7 +81,8 @@ static inline void pkvi_advance_quietly(const pkv_step *step)
     seq->first = (uint32_t)seq->computed; /* at most quiet_until */
     seq->computed = seq->n_tokens;
     if (seq->computed >= seq->due_at) {
-        pkvi_note_due(seq);
+        pkvi_note_due(seq, !seq->cache->lets_go_late);
+        seq->quiet_until = seq->quiet_after;
     }
 }
 

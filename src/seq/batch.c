@@ -70,7 +70,7 @@ typedef struct group {
 static void find_busy(const pkv_cache *c, group *g, uint64_t n_behind, uint64_t lookahead)
 {
     const pkv_step *steps = g->steps;
-    const uint64_t mark = c->marks;
+    const uint32_t mark = c->marks;
     const uint32_t n = g->n;
     uint32_t twice = n;
     uint64_t busy = 0, whole = 0;
@@ -139,12 +139,24 @@ static void fetch_busy(const pkv_cache *c, const group *g, uint64_t n_before)
     }
 }
 
+/* Marks are 32 bits: after 2^32 batches they begin anew. */
+static void begin_marks(pkv_cache *c)
+{
+    if (++c->marks > 0) {
+        return;
+    }
+    for (pkv_seq *seq = c->first; seq; seq = seq->body->next) {
+        seq->mark = 0;
+    }
+    c->marks = 1;
+}
+
 /* Checks all steps before any is done. A sequence twice in one batch would be checked against a
  * state that it no longer has. */
 static pkv_status check_steps(pkv_cache *c, const pkv_step *steps, uint64_t n, uint64_t lookahead)
 {
     uint64_t n_busy = 0;
-    c->marks++;
+    begin_marks(c);
     for (uint64_t i = 0; i < n && i < GROUP; i++) {
         pkvi_fetch_far(steps[i].seq);
     }

@@ -148,9 +148,22 @@ static pkv_status choose_index(pkv_cache *c, const pkv_cache_params *p)
     }
     c->by_tokens = p->index == PKV_INDEX_TOKENS || (any && tokens);
     c->by_runs = c->by_tokens || p->index == PKV_INDEX_CHAINS || (any && runs);
-    c->defers = c->info.caching && !p->sink.event && !c->recurrent && c->unfinished == 0 &&
-                c->hash_lookahead == 0;
     return PKV_OK;
+}
+
+/* What may be done later than in the step itself: an event is told at once, recurrent states change
+ * in every step, and a gap has two ends. */
+static void choose_late(pkv_cache *c, const pkv_cache_params *p)
+{
+    bool windows = false, others = false;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        const pkvi_rules *rules = c->managers[g].rules;
+        windows |= rules->until != NULL;
+        others |= rules->passed || rules->recurrent;
+    }
+    c->keys_late = c->info.caching && !p->sink.event && !c->recurrent && c->unfinished == 0 &&
+                   c->hash_lookahead == 0;
+    c->lets_go_late = windows && !others && (c->keys_late || !c->info.caching);
 }
 
 static pkv_status fill_cache(pkv_cache *c, const pkv_cache_params *params)
@@ -162,6 +175,7 @@ static pkv_status fill_cache(pkv_cache *c, const pkv_cache_params *params)
     PKVI_RETURN_IF(pkvi_init_groups(c, params->plan));
     PKVI_RETURN_IF(pkvi_check_caching(c, params->plan));
     PKVI_RETURN_IF(choose_index(c, params));
+    choose_late(c, params);
     PKVI_RETURN_IF(create_hasher(c, params));
     return create_pool(c, params);
 }
@@ -227,7 +241,7 @@ void pkv_cache_destroy(pkv_cache *cache)
     pkvi_copy_list_free(&cache->alloc, &cache->copies);
     pkvi_byte_list_free(&cache->alloc, &cache->mask);
     pkvi_offer_list_free(&cache->alloc, &cache->offers);
-    pkvi_seq_list_free(&cache->alloc, &cache->due);
+    pkvi_late_list_free(&cache->alloc, &cache->due);
     pkvi_offer_list_free(&cache->alloc, &cache->last_offers);
     pkv_pool_destroy(cache->pool);
     pkv_hasher_destroy(cache->hasher);
@@ -256,6 +270,9 @@ const pkv_pool *pkv_cache_get_pool(const pkv_cache *cache)
 void pkv_cache_step(pkv_cache *cache)
 {
     pkvi_cache_check_thread(cache);
+    if (cache->pins.n > 0 || cache->deferred_ends.n > 0) { /* else no block goes back now */
+        pkvi_catch_up(cache);
+    }
     pkvi_pool_release(cache->pool, cache->pins.at, cache->pins.n);
     cache->pins.n = 0;
     pkvi_release_deferred(cache);

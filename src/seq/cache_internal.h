@@ -19,7 +19,16 @@ PKVI_DEFINE_LIST(pkvi_key_list, pkv_key)
 PKVI_DEFINE_LIST(pkvi_size_list, size_t)
 PKVI_DEFINE_LIST(pkvi_offer_list, pkv_state_offer)
 PKVI_DEFINE_LIST(pkvi_tag_list, pkvi_tag)
-PKVI_DEFINE_LIST(pkvi_seq_list, pkv_seq *)
+
+/* A quiet step of which something is left to be done. */
+typedef struct pkvi_late {
+    pkv_seq *seq;
+    uint64_t tokens; /* computed when it had ended; what comes later is not due */
+    uint64_t step;   /* of the cache */
+    uint32_t first;  /* position that it computed first */
+    bool let_go;     /* what it let fall out of windows is released: a unit has to be keyed */
+} pkvi_late;
+PKVI_DEFINE_LIST(pkvi_late_list, pkvi_late)
 
 /* Cacheable groups of one spec, looked up together. */
 typedef struct pkvi_lookup_group {
@@ -46,10 +55,11 @@ struct pkv_cache {
     bool hybrid;    /* several groups */
     bool any_drop;  /* some group's hits lose a block */
     uint32_t dcp;
-    bool defers;       /* units that a quiet step completes may be keyed later */
-    pkvi_seq_list due; /* sequences with such units, in the order in which they became whole */
-    uint64_t n_open;   /* sequences */
-    uint32_t n_inside; /* groups that key ends of prompts inside their blocks */
+    bool keys_late;                      /* units that a quiet step completes are keyed later */
+    bool lets_go_late;                   /* blocks that a quiet step passes are released later */
+    pkvi_late_list due;                  /* such steps in their order, one of a sequence */
+    uint64_t n_open;                     /* sequences */
+    uint32_t n_inside;                   /* groups that key ends of prompts inside their blocks */
     uint64_t hash_lookahead, unfinished; /* tokens at the end whose content may still change */
     bool draft_content;                  /* some content depends on tokens that come later */
     bool fine;                           /* hits may end inside a block */
@@ -87,7 +97,7 @@ struct pkv_cache {
     pkv_cache_stats stats;
     uint64_t evicted_told; /* of the pool's count */
     uint64_t steps;        /* begun */
-    uint64_t marks;        /* batches begun */
+    uint32_t marks;        /* batches begun */
 #ifndef NDEBUG
     const void *owner; /* names the thread that made the cache */
 #endif
@@ -100,14 +110,13 @@ typedef struct pkvi_seq_body {
     uint64_t reserved; /* pkvi_reserve_tokens() has made room for fewer tokens than this */
     uint64_t shown;    /* tokens computed by the last step that was not quiet */
     bool has_tokens;
-    bool ready_keys;     /* keys come from the caller */
-    pkvi_key_list keys;  /* by_tokens: those that were asked for; else a run may read them here */
-    pkvi_tag_list tags;  /* by_tokens: of the first n_tagged units */
-    uint64_t n_tagged;   /* units */
-    uint64_t due_tokens; /* is_due: computed tokens then; what comes later is not due */
-    pkvi_cursor cursor;  /* by_runs: behind the units whose content has a place */
-    pkvi_table *tables;  /* [n_groups] */
-    pkv_extras *extras;  /* with all that it points to, or NULL */
+    bool ready_keys;    /* keys come from the caller */
+    pkvi_key_list keys; /* by_tokens: those that were asked for; else a run may read them here */
+    pkvi_tag_list tags; /* by_tokens: of the first n_tagged units */
+    uint64_t n_tagged;  /* units */
+    pkvi_cursor cursor; /* by_runs: behind the units whose content has a place */
+    pkvi_table *tables; /* [n_groups] */
+    pkv_extras *extras; /* with all that it points to, or NULL */
     const char *session;
     pkvi_arena arena; /* extras, session */
     uint64_t n_prompt;
@@ -116,7 +125,6 @@ typedef struct pkvi_seq_body {
     uint64_t last_step; /* of the cache, in which the tables last changed; or: */
 #define PKVI_NEVER_SHOWN UINT64_MAX /* a fork whose rows nobody has seen */
     bool has_lora_id, skip_lookup, report_reused, live, waiting;
-    bool is_due; /* in the cache's list */
     bool usual;  /* it just runs, see usual.c; set and reset with quiet_until */
     bool forked; /* another sequence holds, or held, what this one computed */
 } pkvi_seq_body;
@@ -128,10 +136,12 @@ struct pkv_seq {
     uint64_t n_tokens; /* also if they are not known */
     uint64_t computed;
     uint32_t first;  /* position that the last step computes first: rows begin there */
-    uint32_t due_at; /* computed tokens at which a unit is whole and must be keyed; or: */
+    uint32_t due_at; /* computed tokens with which something is left to be done; or: */
 #define PKVI_NEVER_DUE UINT32_MAX
-    uint32_t quiet_until, quiet_slots;
-    uint64_t mark; /* of the last batch that named it */
+#define PKVI_IS_DUE (UINT32_MAX - 1) /* it is in the cache's list; both are beyond any quiet step */
+    uint32_t quiet_until, quiet_after; /* after: when it is due */
+    uint32_t quiet_slots;
+    uint32_t mark; /* of the last batch that named it */
     pkvi_seq_body *body;
 };
 _Static_assert(sizeof(pkv_seq) <= 64, "a quiet step looks at one line");
@@ -155,10 +165,14 @@ pkv_status pkvi_init_groups(pkv_cache *cache, const pkv_plan *plan);
  * not if somebody else holds it (the ends of pending copies not counted), or if a key names more of
  * it than is computed. */
 bool pkvi_may_write(const pkv_seq *seq, pkv_block block);
-/* What changes from here on is what a worker's rows lack, and nothing was added yet. */
+/* What changes from here on, in this step of the cache, is what a worker's rows lack. */
+void pkvi_begin_rows(pkv_seq *seq, uint64_t step);
+/* The same, and nothing was added yet. */
 void pkvi_begin_changes(pkv_seq *seq);
-/* The step begins at this position: entries that its window sees no longer, or again, change in the
- * rows. */
+/* Entries that a window sees no longer, or again, when steps begin at `to` instead of `from`, change
+ * in the rows. */
+void pkvi_mark_moved(pkv_seq *seq, uint64_t from, uint64_t to);
+/* The step begins at this position. */
 void pkvi_move_first(pkv_seq *seq, uint64_t first);
 
 /* Releases in all groups what so many processed tokens never look at again. */
@@ -186,10 +200,14 @@ void pkvi_report_hit(pkv_seq *seq);
 void pkvi_end_quiet(pkv_seq *seq);
 
 /* ---- late.c ---- */
-/* Keys what quiet steps have left to be keyed. Whoever looks at content, or changes it, calls it
- * first; then nobody can tell that it was late, so it may be called on a cache that is only read.
- * What lacks memory stays due. */
+/* Does what quiet steps have left to be done. Whoever looks at content, blocks or tables, or changes
+ * them, calls it first; then nobody can tell that it was late, so it may be called on a cache that
+ * is only read. Units that lack memory stay due. */
 void pkvi_catch_up(const pkv_cache *cache);
+static inline bool pkvi_is_due(const pkv_seq *seq)
+{
+    return seq->due_at == PKVI_IS_DUE;
+}
 
 /* ---- states.c ---- */
 /* Whether what the block is keyed for is written by the step that is being put together. */

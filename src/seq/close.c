@@ -20,14 +20,17 @@ static void forget_table(pkvi_table *t)
 /* It has no memory to be keyed, and will have no blocks. */
 static void forget_due(pkv_seq *seq)
 {
-    pkvi_seq_list *due = &seq->cache->due;
+    pkvi_late_list *due = &seq->cache->due;
     size_t kept = 0;
-    for (size_t i = 0; seq->body->is_due && i < due->n; i++) {
-        due->at[kept] = due->at[i];
-        kept += due->at[i] != seq;
+    if (!pkvi_is_due(seq)) {
+        return;
     }
-    due->n = seq->body->is_due ? kept : due->n;
-    seq->body->is_due = false;
+    for (size_t i = 0; i < due->n; i++) {
+        due->at[kept] = due->at[i];
+        kept += due->at[i].seq != seq;
+    }
+    due->n = kept;
+    seq->due_at = PKVI_NEVER_DUE;
 }
 
 void pkvi_release_tables(pkv_seq *seq)

@@ -1,42 +1,57 @@
 /* late.c  What quiet steps have left to be done, and when it is done.
  *
- * One unit may become whole while a sequence is quiet: the sequence is then put on a list, and keyed
- * before anybody looks. Mostly that is its own next step, which needs a block and is not quiet
+ * One step of a quiet sequence may complete a unit, or be the first that looks at a block no longer,
+ * or both. It is then put on a list; the unit is keyed and the block released before anybody looks,
+ * in the order of the steps. Mostly that is when the sequence itself needs a block and is not quiet
  * anyway. */
 #include <string.h>
 
 #include "pool/pool_internal.h"
 #include "seq/allocate.h"
 
-void pkvi_note_due(pkv_seq *seq)
+/* Blocks need no memory to go. */
+static void let_go(pkvi_late *late)
 {
-    seq->due_at = PKVI_NEVER_DUE;
-    seq->body->is_due = true;
-    seq->body->due_tokens = seq->computed;
-    seq->cache->due.at[seq->cache->due.n++] = seq; /* open made room for each once */
+    pkv_seq *seq = late->seq;
+    if (late->let_go) {
+        return;
+    }
+    late->let_go = true;
+    pkvi_begin_rows(seq, late->step);
+    pkvi_remove_skipped(seq, late->first);
+    pkvi_mark_moved(seq, late->first - 1,
+                    late->first); /* none of the quiet steps before moved it */
 }
 
 /* False: no memory, and nothing was keyed. What names the unit needs none: there is room for it. */
-static bool key_due(pkv_seq *seq)
+static bool key(const pkvi_late *late)
 {
-    return pkvi_extend_content("pkv_cache_advance", seq) == PKV_OK &&
-           pkvi_place_content(seq, seq->body->due_tokens) &&
-           pkvi_reserve_secondary(seq->cache->pool, seq->cache->n_inside) &&
-           pkvi_key_blocks(seq, seq->body->due_tokens, seq->body->due_tokens) == PKV_OK;
+    pkv_seq *seq = late->seq;
+    return !seq->cache->info.caching ||
+           (pkvi_extend_content("pkv_cache_advance", seq) == PKV_OK &&
+            pkvi_place_content(seq, late->tokens) &&
+            pkvi_reserve_secondary(seq->cache->pool, seq->cache->n_inside) &&
+            pkvi_key_blocks(seq, late->tokens, late->tokens) == PKV_OK);
 }
 
 void pkvi_catch_up(const pkv_cache *cache)
 {
     pkv_cache *c = (pkv_cache *)(uintptr_t)cache; /* no cache is made const */
+    pkvi_late_list *due = &c->due;
     size_t done = 0;
-    while (done < c->due.n && key_due(c->due.at[done])) {
-        c->due.at[done++]->body->is_due = false;
+    for (; done < due->n; done++) {
+        let_go(&due->at[done]);
+        if (!key(&due->at[done])) {
+            break;
+        }
+        due->at[done].seq->due_at = PKVI_NEVER_DUE;
     }
     if (done > 0) {
-        memmove(c->due.at, c->due.at + done, (c->due.n - done) * sizeof(pkv_seq *));
-        c->due.n -= done;
+        memmove(due->at, due->at + done, (due->n - done) * sizeof *due->at);
+        due->n -= done;
     }
-    for (size_t i = 0; i < c->due.n; i++) { /* they may be asked for their keys all the same */
-        (void)pkvi_extend_content("pkv_cache_advance", c->due.at[i]);
+    for (size_t i = 0; i < due->n; i++) { /* they may be asked for their keys all the same */
+        let_go(&due->at[i]);
+        (void)pkvi_extend_content("pkv_cache_advance", due->at[i].seq);
     }
 }

@@ -39,48 +39,32 @@ static bool holds_gap(const pkv_seq *seq, const pkvi_manager *m, const pkvi_tabl
     return to > from && t->ids[to - 1] != PKV_BLOCK_NULL;
 }
 
-/* The largest number of tokens, at most `limit`, up to which no step passes a block. */
-static uint64_t quiet_in_window(const pkv_seq *seq, const pkvi_manager *m, const pkvi_table *t,
-                                uint64_t limit)
+/* Up to how many tokens no step passes a block; `later`: none but the first that does. The last one
+ * may begin with as much computed as still looks at the block, and end behind it. */
+static uint64_t quiet_in_window(const pkv_seq *seq, const pkvi_manager *m, bool later)
 {
-    if (!m->rules->until) {
-        return limit;
+    const uint64_t n_prompt = seq->body->n_prompt;
+    uint64_t until = m->rules->until(m, (blocks_passed(m, seq->first, n_prompt) + 1) * m->span);
+    if (later) {
+        until = m->rules->until(m, (blocks_passed(m, until + 1, n_prompt) + 1) * m->span);
     }
-    const uint64_t passed = blocks_passed(m, seq->first, seq->body->n_prompt);
-    const uint64_t until = m->rules->until(m, (passed + 1) * m->span);
-    /* The last one may begin at `until`, with as much computed, and end behind it. */
-    return holds_gap(seq, m, t) ? 0 : pkvi_min(limit, until + 1);
+    return until + 1;
 }
 
-/* As quiet_in_window(), for all that a recurrent group does in a step. */
-static uint64_t quiet_in_state(const pkv_seq *seq, const pkvi_manager *m, const pkvi_table *t,
-                               uint64_t limit)
+/* The same for all that a recurrent group does in a step. */
+static uint64_t quiet_in_state(const pkv_seq *seq, const pkvi_manager *m, const pkvi_table *t)
 {
     const uint64_t scratch = m->spec.num_speculative_blocks;
     if (t->tail != PKVI_NO_TAIL || t->running.checkpoint != 0 || t->n <= scratch) {
         return 0;
     }
-    return quiet_in_window(seq, m, t, pkvi_min(limit, (t->n - scratch) * m->span));
+    return pkvi_min((t->n - scratch) * m->span, quiet_in_window(seq, m, false));
 }
 
 void pkvi_end_quiet(pkv_seq *seq)
 {
     seq->quiet_until = 0;
     seq->body->usual = false;
-}
-
-/* The largest number of tokens up to which nothing has to be keyed, or may be keyed later. */
-static uint64_t quiet_in_units(pkv_seq *seq)
-{
-    const pkv_cache *c = seq->cache;
-    const uint64_t unit = c->info.unit, whole = before_next_unit(seq->computed, unit, 0);
-    seq->due_at = PKVI_NEVER_DUE;
-    if (c->defers && !seq->body->ready_keys && !seq->body->is_due) { /* not due twice */
-        seq->due_at = (uint32_t)pkvi_min(whole + 1, PKVI_NEVER_DUE);
-        return whole + unit;
-    }
-    return pkvi_min(whole, pkvi_min(before_next_unit(seq->computed, unit, c->unfinished),
-                                    before_next_unit(seq->computed, unit, c->hash_lookahead)));
 }
 
 /* Tokens for which all groups have slots, those of drafts that count like tokens not counted. */
@@ -98,33 +82,99 @@ static uint64_t slots_of(const pkv_seq *seq)
     return slots;
 }
 
+/* What ends, or puts off, the quiet steps of a sequence. */
+typedef struct horizon {
+    uint64_t end; /* they end here in any case */
+    uint64_t due; /* the step that ends here has something to be done later; or UINT64_MAX */
+    uint64_t key,
+        key_after; /* a unit is whole with `key` tokens, the next one behind `key_after` */
+} horizon;
+
+/* A unit that becomes whole. */
+static void look_at_units(const pkv_seq *seq, bool late, horizon *h)
+{
+    const pkv_cache *c = seq->cache;
+    const uint64_t unit = c->info.unit, whole = before_next_unit(seq->computed, unit, 0);
+    if (c->keys_late && late) {
+        h->key = whole + 1;
+        h->key_after = whole + unit;
+        h->due = h->key;
+        return;
+    }
+    h->end = pkvi_min(h->end, pkvi_min(before_next_unit(seq->computed, unit, c->unfinished),
+                                       before_next_unit(seq->computed, unit, c->hash_lookahead)));
+    h->end = pkvi_min(h->end, whole);
+}
+
+/* Blocks that fall out of a window. The first step that does not look at one begins with as many
+ * tokens as the last that may be quiet ends with. */
+static void look_at_group(const pkv_seq *seq, uint32_t g, bool late, horizon *h)
+{
+    const pkvi_manager *m = &seq->cache->managers[g];
+    const pkvi_table *t = &seq->body->tables[g];
+    if (m->rules->state) {
+        h->end = pkvi_min(h->end, quiet_in_state(seq, m, t));
+    } else if (!pkvi_has_slots(m) || !m->rules->until) {
+        return;
+    } else if (seq->cache->lets_go_late && late) {
+        h->due = pkvi_min(h->due, quiet_in_window(seq, m, false) + 1);
+    } else {
+        h->end = pkvi_min(h->end, holds_gap(seq, m, t) ? 0 : quiet_in_window(seq, m, false));
+    }
+}
+
+/* Where the quiet steps behind the one that is due end: nothing else may be due. *exact: a block is
+ * passed in it, so it must be that step that begins behind the window, one of one token. */
+static uint64_t quiet_after(const pkv_seq *seq, const horizon *h, bool *exact)
+{
+    const pkv_cache *c = seq->cache;
+    uint64_t end = h->end;
+    *exact = false;
+    if (h->key != 0) {
+        end = pkvi_min(end, h->key == h->due ? h->key_after : h->key - 1);
+    }
+    for (uint32_t g = 0; c->lets_go_late && g < c->info.n_groups; g++) {
+        const pkvi_manager *m = &c->managers[g];
+        if (m->rules->until) {
+            const bool passes = quiet_in_window(seq, m, false) + 1 == h->due;
+            end = pkvi_min(end, quiet_in_window(seq, m, passes));
+            *exact |= passes;
+        }
+    }
+    return end;
+}
+
 void pkvi_note_quiet(pkv_seq *seq)
 {
     const pkv_cache *c = seq->cache;
-    uint64_t limit = pkvi_min(c->info.max_model_len, PKV_SPEC_LIMIT);
+    const uint64_t slots = slots_of(seq);
+    const bool late = !seq->body->ready_keys && !pkvi_is_due(seq); /* one of a sequence */
+    horizon h = {pkvi_min(c->info.max_model_len, PKV_SPEC_LIMIT), UINT64_MAX, 0, 0};
     if (seq->body->waiting || seq->body->forked || seq->body->in_flight > 0 ||
         seq->computed > seq->n_tokens) {
         return;
     }
-    seq->due_at = PKVI_NEVER_DUE;
-    if (c->info.caching) {
-        limit = pkvi_min(limit, quiet_in_units(seq));
-    }
+    h.end = pkvi_min(h.end, slots);
     if (seq->tokens) {
-        limit = pkvi_min(limit, seq->body->token_capacity);
+        h.end = pkvi_min(h.end, seq->body->token_capacity);
     }
-    const uint64_t slots = slots_of(seq);
-    limit = pkvi_min(limit, slots);
-    for (uint32_t g = 0; g < c->info.n_groups && limit > seq->computed; g++) {
-        const pkvi_manager *m = &c->managers[g];
-        const pkvi_table *t = &seq->body->tables[g];
-        if (m->rules->state) {
-            limit = quiet_in_state(seq, m, t, limit);
-        } else if (pkvi_has_slots(m)) {
-            limit = quiet_in_window(seq, m, t, limit);
-        }
+    if (c->info.caching) {
+        look_at_units(seq, late, &h);
     }
-    seq->quiet_until = (uint32_t)limit;
+    for (uint32_t g = 0; g < c->info.n_groups && h.end > seq->computed; g++) {
+        look_at_group(seq, g, late, &h);
+    }
+    bool exact = false;
+    uint64_t until = h.end, after = h.end;
+    if (h.due <= h.end) {
+        after = quiet_after(seq, &h, &exact);
+        until = exact ? h.due : after;
+        seq->due_at = (uint32_t)h.due;
+    } else if (!pkvi_is_due(seq)) {
+        seq->due_at = PKVI_NEVER_DUE;
+    }
+    seq->quiet_until = (uint32_t)until;
+    seq->quiet_after = (uint32_t)after;
     seq->quiet_slots = (uint32_t)slots;
     seq->body->shown = seq->computed;
     seq->body->usual = !c->recurrent && !c->zeroes;

@@ -226,7 +226,7 @@ pkv_status pkv_seq_open(pkv_cache *cache, const pkv_seq_params *params, pkv_seq 
     pkv_seq_params_init(&p);
     PKVI_RETURN_IF(pkvi_import_params("pkv_seq_open", params, &p, sizeof p));
     PKVI_RETURN_IF(check_open(cache, &p));
-    if (!pkvi_seq_list_reserve(&cache->alloc, &cache->due, (size_t)cache->n_open + 1)) {
+    if (!pkvi_late_list_reserve(&cache->alloc, &cache->due, (size_t)cache->n_open + 1)) {
         return no_memory("pkv_seq_open");
     }
     PKVI_RETURN_IF(new_seq(cache, &seq));

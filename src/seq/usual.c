@@ -70,11 +70,27 @@ static pkv_status grow(pkv_seq *seq, uint64_t slots, uint64_t needed, pkv_alloca
     return PKV_OK;
 }
 
-/* Whether what the step completes may be keyed later, as in a quiet step, and what others have
- * completed as well: it takes no block, and lets none go that is due. */
-static bool may_defer(const pkv_seq *seq, uint64_t needed)
+/* Whether the step that begins here is the first that does not look at some block. */
+static bool passes_block(const pkv_seq *seq, uint64_t before)
 {
-    return seq->cache->defers && needed == 0 && !seq->body->ready_keys && !seq->body->is_due;
+    const pkv_cache *c = seq->cache;
+    for (uint32_t g = 0; g < c->info.n_groups; g++) {
+        const pkvi_manager *m = &c->managers[g];
+        if (m->rules->until &&
+            m->rules->skipped(m, seq->first) / m->span != m->rules->skipped(m, before) / m->span) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether what the step completes may be keyed later, as in a quiet step, and what others have left
+ * may wait as well: it takes no block, lets none go that is due, nor any before those of others. */
+static bool may_defer(const pkv_seq *seq, uint64_t before, uint64_t needed)
+{
+    const pkv_cache *c = seq->cache;
+    return c->keys_late && needed == 0 && !seq->body->ready_keys && !pkvi_is_due(seq) &&
+           !(c->lets_go_late && passes_block(seq, before));
 }
 
 static pkv_status append(const pkv_step *step, bool defer)
@@ -92,7 +108,7 @@ static void defer_keys(pkv_seq *seq, uint64_t before)
 {
     const uint64_t unit = seq->cache->info.unit;
     if (before / unit != seq->computed / unit) {
-        pkvi_note_due(seq);
+        pkvi_note_due(seq, true);
     }
 }
 
@@ -102,7 +118,7 @@ pkv_status pkvi_advance_usually(const pkv_step *step, uint64_t lookahead, pkv_al
     const pkv_cache *c = seq->cache;
     const uint64_t before = seq->computed, slots = slots_wanted(step, lookahead);
     const uint64_t needed = count_lacking(seq, slots);
-    const bool defer = may_defer(seq, needed);
+    const bool defer = may_defer(seq, before, needed);
     if (!defer) {
         pkvi_catch_up(c);
     }

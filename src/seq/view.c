@@ -24,6 +24,7 @@ const pkv_block *pkv_seq_table(const pkv_seq *seq, uint32_t group, uint64_t *n_o
         *n_out = 0;
         return NULL;
     }
+    pkvi_catch_up(seq->cache);
     *n_out = seq->body->tables[group].n;
     return seq->body->tables[group].ids;
 }
@@ -75,6 +76,7 @@ pkv_status pkv_seq_row(const pkv_seq *seq, uint32_t group, int32_t *row, uint64_
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_seq_row: seq or row is NULL, or group %" PRIu32 " is none", group);
     }
+    pkvi_catch_up(seq->cache);
     const pkvi_table *t = &seq->body->tables[group];
     if (t->n > width) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_row: width %" PRIu64 " is less than the table's %zu",
@@ -114,6 +116,7 @@ pkv_status pkv_seq_slots(const pkv_seq *seq, uint32_t group, uint64_t first, uin
                          "pkv_seq_slots: seq or slots is NULL, or group %" PRIu32 " is none",
                          group);
     }
+    pkvi_catch_up(seq->cache);
     const pkvi_manager *m = &seq->cache->managers[group];
     const pkvi_table *t = &seq->body->tables[group];
     const uint32_t ranks = (uint32_t)(m->span / m->spec.block_size);
@@ -152,6 +155,7 @@ pkv_status pkv_seq_zero(pkv_seq *seq, uint64_t tokens, const pkv_block **ids, ui
                          tokens);
     }
     pkv_cache *c = seq->cache;
+    pkvi_catch_up(c);
     size_t total = 0;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         total += seq->body->tables[g].n;

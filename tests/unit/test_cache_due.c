@@ -176,14 +176,14 @@ static void assert_due_once(uint32_t index)
     for (int n = 0; n < MORE; n++) {
         for (int32_t i = 1; i < 5; i++) {
             step_with(cache, seqs[i], i);
-            assert_true(cache->due.n <= cache->n_open && cache->due.at[0] == seqs[0]);
+            assert_true(cache->due.n <= cache->n_open && cache->due.at[0].seq == seqs[0]);
             (void)keys_of_seq(seqs[i], &n_keys); /* it waits to be keyed, but has its keys */
             assert_int_equal(n_keys, (40 + n + 1) / 16);
         }
     }
     close_seq(seqs[1]);
     for (size_t i = 0; i < cache->due.n; i++) {
-        assert_ptr_not_equal(cache->due.at[i], seqs[1]);
+        assert_ptr_not_equal(cache->due.at[i].seq, seqs[1]);
     }
     memory.largest = 0;
     assert_int_equal(info_of(seqs[0]).keyed, LONG + MORE);

@@ -36,7 +36,8 @@ typedef struct twin {
     pkv_cache *cache[2];
     told told[2];
     pkv_hasher *hasher;
-    bool separate; /* the second advances by separate calls */
+    bool separate;   /* the second advances by separate calls */
+    uint64_t seldom; /* they are compared after one of so many operations; 0: after each */
     bool extras, ready, events, junctions;
     uint32_t n_groups;
     double watermark;
