@@ -92,8 +92,8 @@ PKV_API PKV_NODISCARD pkv_status pkv_cache_create(const pkv_cache_params *params
 PKV_API void pkv_cache_destroy(pkv_cache *cache);
 PKV_API const pkv_cache_info *pkv_cache_get_info(const pkv_cache *cache);
 PKV_API const pkv_cache_group *pkv_cache_group_at(const pkv_cache *cache, uint32_t group);
-/** The pool, for its counts and its list; do not change it. What it says is true until the next call
- *  on the cache: ask for it again then, since steps leave things to be done. */
+/** The pool, for its counts and its list; do not change it. What it says is true until the next
+ *  call on the cache: ask for it again then, since steps leave things to be done. */
 PKV_API const pkv_pool *pkv_cache_get_pool(const pkv_cache *cache);
 
 /* ---- sequences ---- */

@@ -169,8 +169,8 @@ bool pkvi_may_write(const pkv_seq *seq, pkv_block block);
 void pkvi_begin_rows(pkv_seq *seq, uint64_t step);
 /* The same, and nothing was added yet. */
 void pkvi_begin_changes(pkv_seq *seq);
-/* Entries that a window sees no longer, or again, when steps begin at `to` instead of `from`, change
- * in the rows. */
+/* Entries that a window sees no longer, or again, when steps begin at `to` instead of `from`,
+ * change in the rows. */
 void pkvi_mark_moved(pkv_seq *seq, uint64_t from, uint64_t to);
 /* The step begins at this position. */
 void pkvi_move_first(pkv_seq *seq, uint64_t first);
@@ -200,9 +200,9 @@ void pkvi_report_hit(pkv_seq *seq);
 void pkvi_end_quiet(pkv_seq *seq);
 
 /* ---- late.c ---- */
-/* Does what quiet steps have left to be done. Whoever looks at content, blocks or tables, or changes
- * them, calls it first; then nobody can tell that it was late, so it may be called on a cache that
- * is only read. Units that lack memory stay due. */
+/* Does what quiet steps have left to be done. Whoever looks at content, blocks or tables, or
+ * changes them, calls it first; then nobody can tell that it was late, so it may be called on a
+ * cache that is only read. Units that lack memory stay due. */
 void pkvi_catch_up(const pkv_cache *cache);
 static inline bool pkvi_is_due(const pkv_seq *seq)
 {

@@ -1,9 +1,9 @@
 /* late.c  What quiet steps have left to be done, and when it is done.
  *
- * One step of a quiet sequence may complete a unit, or be the first that looks at a block no longer,
- * or both. It is then put on a list; the unit is keyed and the block released before anybody looks,
- * in the order of the steps. Mostly that is when the sequence itself needs a block and is not quiet
- * anyway. */
+ * One step of a quiet sequence may complete a unit, or be the first that does not look at some
+ * block, or both. It is then put on a list; the unit is keyed and the block released before anybody
+ * looks, in the order of the steps. Mostly that is when the sequence itself needs a block and is
+ * not quiet anyway. */
 #include <string.h>
 
 #include "pool/pool_internal.h"
