@@ -169,10 +169,8 @@ bool pkvi_may_write(const pkv_seq *seq, pkv_block block);
 void pkvi_begin_rows(pkv_seq *seq, uint64_t step);
 /* The same, and nothing was added yet. */
 void pkvi_begin_changes(pkv_seq *seq);
-/* Entries that a window sees no longer, or again, when steps begin at `to` instead of `from`,
- * change in the rows. */
-void pkvi_mark_moved(pkv_seq *seq, uint64_t from, uint64_t to);
-/* The step begins at this position. */
+/* The step begins at this position: entries that its window sees no longer, or again, change in the
+ * rows. */
 void pkvi_move_first(pkv_seq *seq, uint64_t first);
 
 /* Releases in all groups what so many processed tokens never look at again. */
@@ -208,6 +206,8 @@ static inline bool pkvi_is_due(const pkv_seq *seq)
 {
     return seq->due_at == PKVI_IS_DUE;
 }
+/* The sequence is rolled back to so many tokens: what lacks memory of it ends there, too. */
+void pkvi_roll_back_due(pkv_seq *seq, uint64_t tokens);
 
 /* ---- states.c ---- */
 /* Whether what the block is keyed for is written by the step that is being put together. */

@@ -6,6 +6,7 @@
  * not quiet anyway. */
 #include <string.h>
 
+#include "base/math.h"
 #include "pool/pool_internal.h"
 #include "seq/allocate.h"
 
@@ -18,9 +19,7 @@ static void let_go(pkvi_late *late)
     }
     late->let_go = true;
     pkvi_begin_rows(seq, late->step);
-    pkvi_remove_skipped(seq, late->first);
-    pkvi_mark_moved(seq, late->first - 1,
-                    late->first); /* none of the quiet steps before moved it */
+    pkvi_remove_skipped(seq, late->first); /* what it passes was in sight, so it is there */
 }
 
 /* False: no memory, and nothing was keyed. What names the unit needs none: there is room for it. */
@@ -32,6 +31,16 @@ static bool key(const pkvi_late *late)
             pkvi_place_content(seq, late->tokens) &&
             pkvi_reserve_secondary(seq->cache->pool, seq->cache->n_inside) &&
             pkvi_key_blocks(seq, late->tokens, late->tokens) == PKV_OK);
+}
+
+void pkvi_roll_back_due(pkv_seq *seq, uint64_t tokens)
+{
+    pkvi_late_list *due = &seq->cache->due;
+    for (size_t i = 0; pkvi_is_due(seq) && i < due->n; i++) {
+        if (due->at[i].seq == seq) {
+            due->at[i].tokens = pkvi_min(due->at[i].tokens, tokens);
+        }
+    }
 }
 
 void pkvi_catch_up(const pkv_cache *cache)

@@ -86,8 +86,8 @@ static uint64_t slots_of(const pkv_seq *seq)
 typedef struct horizon {
     uint64_t end; /* they end here in any case */
     uint64_t due; /* the step that ends here has something to be done later; or UINT64_MAX */
-    uint64_t key,
-        key_after; /* a unit is whole with `key` tokens, the next one behind `key_after` */
+    uint64_t key; /* with so many tokens a unit is whole; or 0: none that may be keyed later */
+    uint64_t key_after; /* with more than these the next one is */
 } horizon;
 
 /* A unit that becomes whole. */
@@ -116,7 +116,7 @@ static void look_at_group(const pkv_seq *seq, uint32_t g, bool late, horizon *h)
         h->end = pkvi_min(h->end, quiet_in_state(seq, m, t));
     } else if (!pkvi_has_slots(m) || !m->rules->until) {
         return;
-    } else if (seq->cache->lets_go_late && late) {
+    } else if (seq->cache->lets_go_late && late && t->n <= seq->cache->scratch.capacity) {
         h->due = pkvi_min(h->due, quiet_in_window(seq, m, false) + 1);
     } else {
         h->end = pkvi_min(h->end, holds_gap(seq, m, t) ? 0 : quiet_in_window(seq, m, false));

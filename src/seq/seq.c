@@ -371,6 +371,7 @@ static void drop_shared_slots(pkv_seq *seq, uint32_t g)
 void pkvi_roll_back(pkv_seq *seq, uint64_t tokens)
 {
     seq->computed = tokens;
+    pkvi_roll_back_due(seq, tokens);
     pkvi_begin_changes(seq);
     pkvi_move_first(seq, pkvi_min(seq->first, tokens));
     for (uint32_t g = 0; g < seq->cache->info.n_groups; g++) {

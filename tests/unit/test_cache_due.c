@@ -241,6 +241,28 @@ static void keys_of_a_unit_that_lacked_memory_are_there_afterwards(void **state)
     }
 }
 
+/* What was rolled back is not keyed when there is memory again: it will be written anew. */
+static void a_unit_that_lacks_memory_is_not_keyed_after_a_rollback(void **state)
+{
+    (void)state;
+    countdown memory = {.left = UINT64_MAX};
+    pkv_cache *cache = counted_cache(&memory, 40, 160, PKV_INDEX_TOKENS);
+    close_seq(run_tokens(cache, diverging(40), 64));
+    pkv_seq *seq = run_n(cache, 47); /* its third unit branches off, which takes memory */
+    step_with(cache, seq, 47);
+    memory.left = 0;
+    assert_ok(pkv_seq_set_computed(seq, 40));
+    memory.left = UINT64_MAX;
+    assert_int_equal(info_of(seq).keyed, 32);
+    assert_int_equal(resend(cache, 60), 32);
+    assert_int_equal(cache->due.n, 0);
+    (void)take(seq, 8);
+    assert_int_equal(resend(cache, 60), 48);
+    assert_sound(cache);
+    pkv_cache_destroy(cache);
+    assert_int_equal(memory.held, 0);
+}
+
 /* Else a block whose content is bad would be found as soon as there is memory to key it. */
 static void what_lacks_memory_to_be_keyed_is_not_evicted(void **state)
 {
@@ -281,6 +303,7 @@ int main(void)
         cmocka_unit_test(without_memory_a_unit_stays_due),
         cmocka_unit_test(who_lacks_memory_is_due_once_and_not_after_its_close),
         cmocka_unit_test(keys_of_a_unit_that_lacked_memory_are_there_afterwards),
+        cmocka_unit_test(a_unit_that_lacks_memory_is_not_keyed_after_a_rollback),
         cmocka_unit_test(what_lacks_memory_to_be_keyed_is_not_evicted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

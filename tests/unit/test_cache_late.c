@@ -70,6 +70,27 @@ static void a_row_tells_the_entry_that_changed(void **state)
     end_cache(cache);
 }
 
+/* An allocate that computes nothing begins where the next step begins: there a window has moved. */
+static void a_unit_that_is_due_changes_no_row(void **state)
+{
+    (void)state;
+    pkv_cache *cache = hybrid_cache(16, 20, LEN);
+    pkv_seq *seq = open_n(cache, 31);
+    pkv_allocate_params params = new_tokens(0);
+    int32_t row[10];
+    uint64_t from, to;
+    params.external_tokens = 31;
+    (void)allocate(seq, params);
+    pkv_cache_step(cache);
+    step(seq, 1);
+    assert_true(pkvi_is_due(seq));
+    assert_ok(pkv_seq_row(seq, 1, row, 10, &from, &to));
+    assert_int_equal(row[0], 0);
+    assert_int_equal(from, 2);
+    assert_int_equal(to, 2);
+    end_cache(cache);
+}
+
 /* Whoever looks a step later has missed the change, as if it had been made in time. */
 static void a_row_of_the_next_step_is_not_changed(void **state)
 {
@@ -341,6 +362,42 @@ static void blocks_are_let_go_though_a_unit_lacks_memory(void **state)
     assert_int_equal(memory.held, 0);
 }
 
+/* The list through which blocks go back has not grown with the table, whose own memory was there. */
+static void a_chunk_that_the_list_has_no_room_for_is_let_go_at_once(void **state)
+{
+    (void)state;
+    enum { CHUNK = 24 * 16, BLOCKS = 26 };
+    countdown memory = {.left = UINT64_MAX};
+    const pkv_alloc hooks = {&memory, counted_alloc, counted_free};
+    const pkv_spec layers[] = {chunked(CHUNK)};
+    pkv_plan_params plan = blocks_for(layers, 1, 200, 1000);
+    pkv_cache_params params = cache_params_of(NULL, NULL);
+    plan.caching = 0;
+    params.alloc = &hooks;
+    pkv_cache *cache = cache_with(&plan, params);
+    pkv_seq *seq = open_n(cache, 200);
+    pkv_allocate_params wanted = new_tokens(200);
+    pkv_allocate_result out;
+    wanted.lookahead = BLOCKS * 16 - 200;
+    for (memory.left = 0; seq->body->tables[0].capacity <= BLOCKS; memory.left++) {
+        const uint64_t left = memory.left;
+        assert_status(pkv_seq_allocate(seq, &wanted, &out), PKV_E_NOMEM);
+        memory.left = left;
+    }
+    assert_true(cache->scratch.capacity < BLOCKS);
+    memory.left = UINT64_MAX;
+    (void)take(seq, 200);
+    const pkv_step rest = {seq, counting() + 200, CHUNK - 200, PKV_STEP_KEEP};
+    uint64_t done;
+    assert_ok(pkv_cache_advance(cache, &rest, 1, BLOCKS * 16 - CHUNK, &out, &done));
+    step(seq, 1); /* the first one of the next chunk */
+    assert_false(pkvi_is_due(seq));
+    assert_table(seq, 0, "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 25 26");
+    assert_sound(cache);
+    pkv_cache_destroy(cache);
+    assert_int_equal(memory.held, 0);
+}
+
 /* ---- marks of batches ---- */
 
 /* After 2^32 batches a sequence is not taken for one that was named before, nor the other way. */
@@ -368,6 +425,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_has_no_block_that_was_passed),
         cmocka_unit_test(a_row_tells_the_entry_that_changed),
+        cmocka_unit_test(a_unit_that_is_due_changes_no_row),
         cmocka_unit_test(a_row_of_the_next_step_is_not_changed),
         cmocka_unit_test(a_position_that_was_passed_has_no_slot),
         cmocka_unit_test(the_pool_has_the_block_back),
@@ -384,6 +442,7 @@ int main(void)
         cmocka_unit_test(ready_keys_are_not_put_off),
         cmocka_unit_test(events_are_told_in_the_step),
         cmocka_unit_test(blocks_are_let_go_though_a_unit_lacks_memory),
+        cmocka_unit_test(a_chunk_that_the_list_has_no_room_for_is_let_go_at_once),
         cmocka_unit_test(batches_are_counted_anew_at_the_end_of_their_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
