@@ -258,7 +258,7 @@ PKV_API void pkv_seq_get_info(const pkv_seq *seq, pkv_seq_info *out);
  *  by tokens computes those that are missing now. NOMEM. O(new keys) */
 PKV_API PKV_NODISCARD pkv_status pkv_seq_keys(pkv_seq *seq, const pkv_key **keys_out,
                                               uint64_t *n_out);
-/** A group's block table; valid until the next call on the sequence. */
+/** A group's block table; valid until the next call on the cache. */
 PKV_API const pkv_block *pkv_seq_table(const pkv_seq *seq, uint32_t group, uint64_t *n_out);
 /** Entries of the table that hold the first `tokens` tokens, at one rank's tokens a block (under
  *  context parallelism, as in vLLM, that is more than they need). */
@@ -303,7 +303,9 @@ typedef struct pkv_step {
  *  there twice, has nothing to compute, goes back too far, or would grow beyond max_model_len;
  *  nothing is done then. NOMEM: nothing is done, or the steps before are done and the failing one
  *  keeps its tokens: *done_out and pkv_seq_get_info() tell. A step in which a sequence stays inside
- *  its blocks, units and windows costs one line of memory. O(n) */
+ *  its blocks costs one line of memory: the unit that it completes is keyed, and the block that
+ *  falls out of a window released, by the next call that looks at the cache, readers included, or
+ *  takes blocks. O(n) */
 PKV_API PKV_NODISCARD pkv_status pkv_cache_advance(pkv_cache *cache, const pkv_step *steps,
                                                    uint64_t n, uint64_t lookahead,
                                                    pkv_allocate_result *out, uint64_t *done_out);

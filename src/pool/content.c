@@ -38,7 +38,7 @@ static void drop_name(pkv_pool *pool, pkv_block block, bool tell)
     if (told) {
         memcpy(&key, pkvi_runs_tokens(pool->runs, block), sizeof key);
     }
-    pkvi_runs_forget(pool->runs, block);
+    pkvi_runs_forget(pool->runs, block); /* which leaves its group */
     if (told) {
         tell_removed(pool, &key, pool->blocks[block].run_group);
     }

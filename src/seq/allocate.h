@@ -41,11 +41,11 @@ uint64_t pkvi_count_needed(pkv_seq *seq, const pkvi_slots_wanted *wanted, uint64
 
 /* ---- late.c ---- */
 
-/* Something is left to be done of the sequence's last step. let_go: not to release blocks. */
-static inline void pkvi_note_due(pkv_seq *seq, bool let_go)
+/* Something is left to be done of the sequence's last step. released: blocks are not. */
+static inline void pkvi_note_due(pkv_seq *seq, bool released)
 {
     pkvi_late_list *due = &seq->cache->due; /* open made room for each once */
-    due->at[due->n++] = (pkvi_late){seq, seq->computed, seq->cache->steps, seq->first, let_go};
+    due->at[due->n++] = (pkvi_late){seq, seq->computed, seq->cache->steps, seq->first, released};
     seq->due_at = PKVI_IS_DUE;
 }
 
@@ -63,7 +63,7 @@ static inline bool pkvi_is_quiet(const pkv_step *step, uint64_t lookahead)
     }
     const uint64_t n = seq->n_tokens + step->n_tokens;
     if (n == seq->quiet_until && n == seq->due_at && n != seq->computed + 1) {
-        return false; /* quiet.c: it must be known where that step begins */
+        return false; /* it may be one that must begin just behind a window: quiet.c */
     }
     return n <= seq->quiet_until && n > seq->computed && n + lookahead <= seq->quiet_slots &&
            step->computed == PKV_STEP_KEEP && (!seq->tokens || step->tokens);

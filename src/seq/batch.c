@@ -62,7 +62,7 @@ typedef struct group {
     uint32_t n;
     uint32_t twice; /* the first whose sequence was named before; n: none */
     uint64_t busy;  /* bits: those that are not plain */
-    uint64_t whole; /* bits: plain ones that complete a unit, which the next busy one will key */
+    uint64_t due; /* bits: plain ones of which the next busy one will do what is left to be done */
 } group;
 
 /* Asks for what plain steps write, for the bodies of the others, and for the lines of n_behind
@@ -73,7 +73,7 @@ static void find_busy(const pkv_cache *c, group *g, uint64_t n_behind, uint64_t 
     const uint32_t mark = c->marks;
     const uint32_t n = g->n;
     uint32_t twice = n;
-    uint64_t busy = 0, whole = 0;
+    uint64_t busy = 0, due = 0;
     for (uint32_t i = 0; i < n; i++) {
         pkv_seq *seq = steps[i].seq;
         if (i < n_behind) {
@@ -87,7 +87,7 @@ static void find_busy(const pkv_cache *c, group *g, uint64_t n_behind, uint64_t 
             busy |= 1ULL << i;
             pkvi_fetch_body(seq);
         } else if (seq->n_tokens + steps[i].n_tokens >= seq->due_at) {
-            whole |= 1ULL << i;
+            due |= 1ULL << i;
         }
         if (seq->mark == mark) {
             twice = twice < i ? twice : i;
@@ -99,8 +99,8 @@ static void find_busy(const pkv_cache *c, group *g, uint64_t n_behind, uint64_t 
     }
     g->twice = twice;
     g->busy = busy;
-    g->whole = busy != 0 ? whole : 0;
-    for (uint64_t left = g->whole; left != 0; left &= left - 1) {
+    g->due = busy != 0 ? due : 0;
+    for (uint64_t left = g->due; left != 0; left &= left - 1) {
         pkvi_fetch_body(steps[__builtin_ctzll(left)].seq);
     }
 }
@@ -130,11 +130,11 @@ static pkv_status check_group(pkv_cache *c, const group *g, uint64_t lookahead)
 static void fetch_busy(const pkv_cache *c, const group *g, uint64_t n_before)
 {
     const uint64_t n = (uint64_t)__builtin_popcountll(g->busy), n_groups = c->info.n_groups;
-    for (uint64_t left = g->busy | g->whole; left != 0; left &= left - 1) {
+    for (uint64_t left = g->busy | g->due; left != 0; left &= left - 1) {
         pkvi_fetch_named(g->steps[__builtin_ctzll(left)].seq);
     }
     pkvi_list_fetch_front(&c->pool->list, n_before * n_groups, (n_before + n) * n_groups);
-    for (uint64_t left = g->busy | g->whole; left != 0; left &= left - 1) {
+    for (uint64_t left = g->busy | g->due; left != 0; left &= left - 1) {
         pkvi_fetch_blocks(g->steps[__builtin_ctzll(left)].seq);
     }
 }

@@ -26,7 +26,7 @@ typedef struct pkvi_late {
     uint64_t tokens; /* computed when it had ended; what comes later is not due */
     uint64_t step;   /* of the cache */
     uint32_t first;  /* position that it computed first */
-    bool let_go;     /* what it let fall out of windows is released: a unit has to be keyed */
+    bool released;   /* what it passed is; its unit has to be keyed */
 } pkvi_late;
 PKVI_DEFINE_LIST(pkvi_late_list, pkvi_late)
 
@@ -103,7 +103,7 @@ struct pkv_cache {
 #endif
 };
 
-/* All of a sequence that a quiet step does not look at, but when it completes a unit. */
+/* All of a sequence that a quiet step does not look at. */
 typedef struct pkvi_seq_body {
     pkv_seq *next, *prev;
     size_t token_capacity;

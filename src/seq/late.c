@@ -10,14 +10,14 @@
 #include "pool/pool_internal.h"
 #include "seq/allocate.h"
 
-/* Blocks need no memory to go. */
-static void let_go(pkvi_late *late)
+/* That needs no memory. */
+static void release_passed(pkvi_late *late)
 {
     pkv_seq *seq = late->seq;
-    if (late->let_go) {
+    if (late->released) {
         return;
     }
-    late->let_go = true;
+    late->released = true;
     pkvi_begin_rows(seq, late->step);
     pkvi_remove_skipped(seq, late->first); /* what it passes was in sight, so it is there */
 }
@@ -49,7 +49,7 @@ void pkvi_catch_up(const pkv_cache *cache)
     pkvi_late_list *due = &c->due;
     size_t done = 0;
     for (; done < due->n; done++) {
-        let_go(&due->at[done]);
+        release_passed(&due->at[done]);
         if (!key(&due->at[done])) {
             break;
         }
@@ -60,7 +60,7 @@ void pkvi_catch_up(const pkv_cache *cache)
         due->n -= done;
     }
     for (size_t i = 0; i < due->n; i++) { /* they may be asked for their keys all the same */
-        let_go(&due->at[i]);
+        release_passed(&due->at[i]);
         (void)pkvi_extend_content("pkv_cache_advance", due->at[i].seq);
     }
 }

@@ -124,7 +124,9 @@ static void look_at_group(const pkv_seq *seq, uint32_t g, bool late, horizon *h)
 }
 
 /* Where the quiet steps behind the one that is due end: nothing else may be due. *exact: a block is
- * passed in it, so it must be that step that begins behind the window, one of one token. */
+ * passed in it. Only the step that begins just behind the window passes it, and the end of a step
+ * does not say where it began: so it must be a step of one token. Then quiet_until is due_at, and
+ * pkvi_is_quiet() refuses longer ones that end there. */
 static uint64_t quiet_after(const pkv_seq *seq, const horizon *h, bool *exact)
 {
     const pkv_cache *c = seq->cache;

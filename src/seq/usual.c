@@ -85,7 +85,7 @@ static bool passes_block(const pkv_seq *seq, uint64_t before)
 }
 
 /* Whether what the step completes may be keyed later, as in a quiet step, and what others have left
- * may wait as well: it takes no block, lets none go that is due, nor any before those of others. */
+ * to be done may wait as well: this one takes no block, and releases none out of turn. */
 static bool may_defer(const pkv_seq *seq, uint64_t before, uint64_t needed)
 {
     const pkv_cache *c = seq->cache;

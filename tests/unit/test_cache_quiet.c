@@ -24,7 +24,8 @@ static void run_once(const pkv_plan_params *params, const uint32_t index[2], boo
     end_twin(&t);
 }
 
-/* Whoever looks sees to it that nothing is left to be done: so once it is done seldom. */
+/* Whoever looks sees to it that nothing is left to be done: so once it is done seldom, and what the
+ * work depends on is asked of the twin. */
 static void run_plan(const pkv_plan_params *params, const uint32_t index[2], bool events)
 {
     run_once(params, index, events, 0);

@@ -84,7 +84,7 @@ static inline pair *pick(twin *t, int live)
     uint64_t n = 0;
     for (int i = 0; i < MAX_PAIRS; i++) {
         pair *p = &t->pairs[i];
-        if (p->seq[0] && (live < 0 || info_of(p->seq[0]).allocated == live)) {
+        if (p->seq[0] && (live < 0 || info_of(p->seq[1]).allocated == live)) {
             some[n++] = p;
         }
     }

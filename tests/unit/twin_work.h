@@ -161,7 +161,7 @@ static inline void do_lookup(twin *t)
 /* A chunk of what is left, perhaps with drafts; what the first one loads comes before it. */
 static inline pkv_allocate_params random_request(const twin *t, const pair *p, uint64_t hit)
 {
-    const pkv_seq_info info = info_of(p->seq[0]);
+    const pkv_seq_info info = info_of(p->seq[1]);
     pkv_allocate_params a = new_tokens(0);
     const uint64_t known = info.computed + hit, left = p->n > known ? p->n - known : 0;
     a.external_tokens = !info.allocated && one_in(5) ? random_below(left + 1) : 0;
@@ -183,7 +183,7 @@ static inline pkv_allocate_params random_request(const twin *t, const pair *p, u
 
 static inline void key_by_hand(const pair *p)
 {
-    const uint64_t computed = info_of(p->seq[0]).computed;
+    const uint64_t computed = info_of(p->seq[1]).computed;
     const uint64_t n = one_in(2) ? computed : random_below(computed + 1);
     for (int k = 0; k < 2; k++) {
         assert_ok(pkv_seq_cache(p->seq[k], n));
@@ -198,10 +198,10 @@ static inline void do_allocate(twin *t)
     if (!p) {
         return;
     }
-    if (info_of(p->seq[0]).computed >= p->n && !one_in(4)) {
+    if (info_of(p->seq[1]).computed >= p->n && !one_in(4)) {
         append_to(t, p, 3);
     }
-    const uint64_t hit = info_of(p->seq[0]).allocated ? 0 : look(t, p);
+    const uint64_t hit = info_of(p->seq[1]).allocated ? 0 : look(t, p);
     const pkv_allocate_params a = random_request(t, p, hit);
     for (int k = 0; k < 2; k++) {
         st[k] = pkv_seq_allocate(p->seq[k], &a, &out[k]);
@@ -264,7 +264,7 @@ static inline pkv_status advance_apart(const pkv_step *steps, uint64_t n, uint64
 /* A step that there can be; false: the request is as long as it may be. */
 static inline bool random_step(const twin *t, pair *p, pkv_step *step)
 {
-    const pkv_seq_info info = info_of(p->seq[0]);
+    const pkv_seq_info info = info_of(p->seq[1]);
     const uint64_t most = least(one_in(3) ? 3 : 1, t->len - p->n);
     uint64_t computed = info.computed;
     *step = (pkv_step){.computed = PKV_STEP_KEEP};
@@ -333,7 +333,7 @@ static inline void do_rollback(twin *t)
     if (!p) {
         return;
     }
-    const pkv_seq_info info = info_of(p->seq[0]);
+    const pkv_seq_info info = info_of(p->seq[1]);
     const uint64_t to = info.computed - least(info.computed - info.keyed, random_below(5));
     for (int k = 0; k < 2; k++) {
         assert_ok(pkv_seq_set_computed(p->seq[k], to));
@@ -429,7 +429,7 @@ static inline void do_evict(twin *t)
     uint64_t n = 0;
     pkv_block id = (pkv_block)random_below(t->n_blocks);
     if (p && !one_in(3)) {
-        const pkv_block *ids = pkv_seq_table(p->seq[0], (uint32_t)random_below(t->n_groups), &n);
+        const pkv_block *ids = pkv_seq_table(p->seq[1], (uint32_t)random_below(t->n_groups), &n);
         id = n > 0 ? ids[random_below(n)] : id;
     }
     for (int k = 0; k < 2; k++) {
