@@ -41,11 +41,13 @@ uint64_t pkvi_count_needed(pkv_seq *seq, const pkvi_slots_wanted *wanted, uint64
 
 /* ---- late.c ---- */
 
-/* Something is left to be done of the sequence's last step. released: blocks are not. */
-static inline void pkvi_note_due(pkv_seq *seq, bool released)
+/* Something is left to be done of the sequence's last step. before: where the one before began;
+ * released: of blocks nothing is left. */
+static inline void pkvi_note_due(pkv_seq *seq, uint32_t before, bool released)
 {
     pkvi_late_list *due = &seq->cache->due; /* open made room for each once */
-    due->at[due->n++] = (pkvi_late){seq, seq->computed, seq->cache->steps, seq->first, released};
+    due->at[due->n++] =
+        (pkvi_late){seq, seq->cache->steps, (uint32_t)seq->computed, seq->first, before, released};
     seq->due_at = PKVI_IS_DUE;
 }
 
@@ -77,11 +79,12 @@ static inline void pkvi_advance_quietly(const pkv_step *step)
             seq->tokens[seq->n_tokens + i] = step->tokens[i];
         }
     }
+    const uint32_t before = seq->first;
     seq->n_tokens += step->n_tokens;
     seq->first = (uint32_t)seq->computed; /* at most quiet_until */
     seq->computed = seq->n_tokens;
     if (seq->computed >= seq->due_at) {
-        pkvi_note_due(seq, !seq->cache->lets_go_late);
+        pkvi_note_due(seq, before, !seq->cache->lets_go_late);
         seq->quiet_until = seq->quiet_after;
     }
 }

@@ -23,9 +23,10 @@ PKVI_DEFINE_LIST(pkvi_tag_list, pkvi_tag)
 /* A quiet step of which something is left to be done. */
 typedef struct pkvi_late {
     pkv_seq *seq;
-    uint64_t tokens; /* computed when it had ended; what comes later is not due */
     uint64_t step;   /* of the cache */
+    uint32_t tokens; /* computed when it had ended; what comes later is not due */
     uint32_t first;  /* position that it computed first */
+    uint32_t before; /* that the step before computed first */
     bool released;   /* what it passed is; its unit has to be keyed */
 } pkvi_late;
 PKVI_DEFINE_LIST(pkvi_late_list, pkvi_late)
@@ -169,8 +170,10 @@ bool pkvi_may_write(const pkv_seq *seq, pkv_block block);
 void pkvi_begin_rows(pkv_seq *seq, uint64_t step);
 /* The same, and nothing was added yet. */
 void pkvi_begin_changes(pkv_seq *seq);
-/* The step begins at this position: entries that its window sees no longer, or again, change in the
- * rows. */
+/* Entries that a window sees no longer, or again, when a step begins at `to` and the one before at
+ * `from`, change in the rows. */
+void pkvi_mark_moved(pkv_seq *seq, uint64_t from, uint64_t to);
+/* The step begins at this position. */
 void pkvi_move_first(pkv_seq *seq, uint64_t first);
 
 /* Releases in all groups what so many processed tokens never look at again. */

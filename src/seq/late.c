@@ -19,7 +19,8 @@ static void release_passed(pkvi_late *late)
     }
     late->released = true;
     pkvi_begin_rows(seq, late->step);
-    pkvi_remove_skipped(seq, late->first); /* what it passes was in sight, so it is there */
+    pkvi_remove_skipped(seq, late->first);
+    pkvi_mark_moved(seq, late->before, late->first); /* also what was gone before a rollback */
 }
 
 /* False: no memory, and nothing was keyed. What names the unit needs none: there is room for it. */
@@ -38,7 +39,7 @@ void pkvi_roll_back_due(pkv_seq *seq, uint64_t tokens)
     pkvi_late_list *due = &seq->cache->due;
     for (size_t i = 0; pkvi_is_due(seq) && i < due->n; i++) {
         if (due->at[i].seq == seq) {
-            due->at[i].tokens = pkvi_min(due->at[i].tokens, tokens);
+            due->at[i].tokens = (uint32_t)pkvi_min(due->at[i].tokens, tokens);
         }
     }
 }

@@ -108,7 +108,7 @@ static void defer_keys(pkv_seq *seq, uint64_t before)
 {
     const uint64_t unit = seq->cache->info.unit;
     if (before / unit != seq->computed / unit) {
-        pkvi_note_due(seq, true);
+        pkvi_note_due(seq, seq->first, true);
     }
 }
 

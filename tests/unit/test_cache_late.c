@@ -91,6 +91,28 @@ static void a_unit_that_is_due_changes_no_row(void **state)
     end_cache(cache);
 }
 
+/* Drafts had passed the block before they were rolled back: it is gone, but its entry was in sight
+ * again. */
+static void a_row_tells_an_entry_that_leaves_a_second_time(void **state)
+{
+    (void)state;
+    pkv_cache *cache = hybrid_cache(32, 20, LEN);
+    pkv_seq *seq = run_n(cache, PASSING - 1);
+    int32_t row[10];
+    uint64_t from, to;
+    pkv_cache_step(cache);
+    (void)take(seq, 1);
+    (void)take(seq, 1);
+    assert_table(seq, 1, "0 5 6");
+    assert_ok(pkv_seq_set_computed(seq, PASSING - 1));
+    pkv_cache_step(cache);
+    step(seq, 2);
+    assert_true(pkvi_is_due(seq));
+    assert_ok(pkv_seq_row(seq, 1, row, 10, &from, &to));
+    assert_int_equal(from, 0);
+    end_cache(cache);
+}
+
 /* Whoever looks a step later has missed the change, as if it had been made in time. */
 static void a_row_of_the_next_step_is_not_changed(void **state)
 {
@@ -429,6 +451,7 @@ int main(void)
         cmocka_unit_test(a_table_has_no_block_that_was_passed),
         cmocka_unit_test(a_row_tells_the_entry_that_changed),
         cmocka_unit_test(a_unit_that_is_due_changes_no_row),
+        cmocka_unit_test(a_row_tells_an_entry_that_leaves_a_second_time),
         cmocka_unit_test(a_row_of_the_next_step_is_not_changed),
         cmocka_unit_test(a_position_that_was_passed_has_no_slot),
         cmocka_unit_test(the_pool_has_the_block_back),
