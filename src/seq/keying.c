@@ -86,6 +86,20 @@ static pkv_status key_whole(pkv_seq *seq, uint32_t g, uint64_t tokens)
     return PKV_OK;
 }
 
+/* A longer prefix takes the keys of a block away: others whose prompts end inside it, too, key them
+ * anew by their next step. That is after an eviction only: else a block that is shared is keyed for
+ * all of it. */
+static void end_quiet_if_replaced(pkv_cache *c, pkv_block block, uint64_t boundary)
+{
+    const pkvi_block *b = &c->pool->blocks[block];
+    if (b->refs < 2 || b->units == 0 || b->units >= boundary / c->info.unit) {
+        return;
+    }
+    for (pkv_seq *seq = c->first; seq; seq = seq->body->next) {
+        pkvi_end_quiet(seq);
+    }
+}
+
 /* A resend matches at most all tokens but one; a drafter's lookup reads the whole prompt first. */
 static pkv_status key_prompt_tail(pkv_seq *seq, uint32_t g, uint64_t tokens)
 {
@@ -99,7 +113,9 @@ static pkv_status key_prompt_tail(pkv_seq *seq, uint32_t g, uint64_t tokens)
         return PKV_OK;
     }
     const pkv_chain chain = pkvi_chain_of(seq);
-    return pkv_pool_cache_partial(c->pool, &chain, t->ids[boundary / m->span], boundary, g, false);
+    const pkv_block block = t->ids[boundary / m->span];
+    end_quiet_if_replaced(c, block, boundary);
+    return pkv_pool_cache_partial(c->pool, &chain, block, boundary, g, false);
 }
 
 static pkv_status key_group(pkv_seq *seq, uint32_t g, uint64_t tokens, uint64_t computed_before)

@@ -299,6 +299,49 @@ static void the_end_of_a_prompt_that_was_evicted_is_keyed_again(void **state)
     end_cache(cache);
 }
 
+/* A sequence with tokens 0, 1, 2 ... that has been preempted. */
+static pkv_seq *run_and_preempt(pkv_cache *cache, uint64_t n_prompt, uint64_t n)
+{
+    pkv_seq *seq = run_n(cache, n_prompt);
+    assert_ok(pkv_seq_append(seq, counting() + n_prompt, n - n_prompt));
+    (void)take(seq, n - n_prompt);
+    pkv_cache_step(cache);
+    assert_ok(pkv_seq_preempt(seq));
+    return seq;
+}
+
+/* Two prompts end inside a block that both share since they were preempted. When it was evicted,
+ * each keys its own end anew; the longer one takes the key of the shorter one away, whose next step
+ * keys it once more. */
+static void the_end_of_a_prompt_that_another_one_replaced_is_keyed_again(void **state)
+{
+    (void)state;
+    pkv_spec layers[2];
+    const pkv_plan_params params = states(layers, 0, 0);
+    pkv_cache *cache = cache_of(&params);
+    pkv_seq *shorter = run_and_preempt(cache, 36, 130), *longer = run_and_preempt(cache, 60, 130);
+    pkv_allocate_result out;
+    uint64_t n;
+    (void)take(shorter, 130 - lookup(shorter));
+    (void)take(longer, 130 - lookup(longer));
+    const pkv_block shared = pkv_seq_table(shorter, 0, &n)[0];
+    pkv_block found;
+    assert_int_equal(pkv_seq_table(longer, 0, &n)[0], shared);
+    assert_ok(pkv_cache_evict(cache, &shared, 1));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(advance_one(cache, shorter, 0, &out));
+        assert_ok(advance_one(cache, longer, 0, &out));
+        pkv_cache_step(cache);
+    }
+    assert_int_equal(pkv_pool_block_tokens(pkv_cache_get_pool(cache), shared), 48);
+    for (uint64_t unit = 2; unit <= 3; unit++) { /* with 32 tokens, and with 48 */
+        const pkv_key *keys = keys_of_seq(shorter, &n);
+        const uint32_t group = 0;
+        assert_ok(pkv_pool_lookup(pkv_cache_get_pool(cache), &keys[unit - 1], &group, 1, &found));
+    }
+    end_cache(cache);
+}
+
 static void a_state_that_is_keyed_by_hand_is_copied_by_the_next_step(void **state)
 {
     (void)state;
@@ -360,6 +403,7 @@ int main(void)
         cmocka_unit_test(several_modules_stay_equal),
         cmocka_unit_test(a_gap_that_a_hit_brought_is_let_go),
         cmocka_unit_test(the_end_of_a_prompt_that_was_evicted_is_keyed_again),
+        cmocka_unit_test(the_end_of_a_prompt_that_another_one_replaced_is_keyed_again),
         cmocka_unit_test(a_state_that_is_keyed_by_hand_is_copied_by_the_next_step),
         cmocka_unit_test(a_preempted_sequence_does_not_advance),
         cmocka_unit_test(slots_beyond_all_limits_are_refused_by_every_step),
