@@ -20,7 +20,7 @@
 #endif
 
 enum { LINE = 64, PAGE = 4096, HEAD = 16, WALK = 32 << 20, FAR_WALK = 256 << 20 };
-enum { HUGE_PAGE = 2 << 20, LARGE = 2 * HUGE_PAGE };
+enum { HUGE_PAGE = 2 << 20 };
 
 typedef struct bench_piece {
     void *memory; /* NULL: unused */
@@ -45,11 +45,13 @@ static size_t head_of(size_t align)
 /* Large pieces on huge pages, as the library's own hooks have them. */
 void *bench_pages(size_t bytes, size_t align)
 {
-    align = bytes < LARGE ? align : HUGE_PAGE;
+    const size_t pages = (bytes + HUGE_PAGE - 1) / HUGE_PAGE;
+    const bool huge = bytes >= pages * HUGE_PAGE / 3 * 2;
+    align = huge ? HUGE_PAGE : align;
     const size_t whole = (bytes + align - 1) / align * align;
     void *memory = aligned_alloc(align, whole);
 #ifdef MADV_HUGEPAGE
-    if (memory && bytes >= LARGE) {
+    if (memory && huge) {
         (void)madvise(memory, whole, MADV_HUGEPAGE);
     }
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,24 +22,27 @@ struct pkvi_chunk {
     size_t pad; /* keeps the header a multiple of ARENA_ALIGN */
 };
 
-/* Tables that are read at random miss page addresses as often as lines: large ones ask for huge
- * pages, where the system gives them to those who ask. */
-enum { HUGE_PAGE = 2 << 20, LARGE = 2 * HUGE_PAGE };
+/* Tables that are read at random miss page addresses as often as lines: those that fill two thirds
+ * of their huge pages, as all of 4 MiB and more do, ask for them, where the system gives them to
+ * those who ask. */
+enum { HUGE_PAGE = 2 << 20 };
 
 static void *libc_alloc(void *ctx, size_t bytes, size_t align)
 {
     (void)ctx;
-    if (bytes < LARGE && align <= _Alignof(max_align_t)) {
-        return malloc(bytes);
-    }
-    align = bytes < LARGE || align > HUGE_PAGE ? align : HUGE_PAGE;
-    if (bytes > SIZE_MAX - align) {
+    if (bytes > SIZE_MAX - HUGE_PAGE || bytes > SIZE_MAX - align) {
         return NULL;
     }
+    const size_t pages = (bytes + HUGE_PAGE - 1) / HUGE_PAGE;
+    const bool huge = bytes >= pages * HUGE_PAGE / 3 * 2 && align <= HUGE_PAGE;
+    if (!huge && align <= _Alignof(max_align_t)) {
+        return malloc(bytes);
+    }
+    align = huge ? HUGE_PAGE : align;
     const size_t whole = (bytes + align - 1) & ~(align - 1);
     void *memory = aligned_alloc(align, whole);
 #ifdef MADV_HUGEPAGE
-    if (memory && bytes >= LARGE) {
+    if (memory && huge) {
         (void)madvise(memory, whole, MADV_HUGEPAGE); /* a wish */
     }
 #endif

@@ -147,6 +147,23 @@ static void libc_memory_has_the_alignment_asked_for(void **state)
         pkvi_libc_alloc.free(NULL, ptr, 3 * align + 1, align);
     }
     assert_null(pkvi_libc_alloc.alloc(NULL, SIZE_MAX, 4096));
+    assert_null(pkvi_libc_alloc.alloc(NULL, SIZE_MAX - 4096, 16));
+}
+
+/* Two thirds of one page, of two and of three, and more. */
+static void tables_that_fill_huge_pages_begin_with_one(void **state)
+{
+    (void)state;
+    const size_t page = (size_t)2 << 20;
+    const size_t sizes[] = {page / 3 * 2, page,         2 * page / 3 * 2, 2 * page,
+                            2 * page + 1, 3 * page + 1, 100 * page + 1};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        uint8_t *ptr = pkvi_libc_alloc.alloc(NULL, sizes[i], 16);
+        assert_non_null(ptr);
+        assert_int_equal((uintptr_t)ptr % page, 0);
+        ptr[sizes[i] - 1] = 1;
+        pkvi_libc_alloc.free(NULL, ptr, sizes[i], 16);
+    }
 }
 
 int main(void)
@@ -159,6 +176,7 @@ int main(void)
         cmocka_unit_test(an_arena_gives_back_what_it_took),
         cmocka_unit_test(an_arena_refuses_what_it_cannot_give),
         cmocka_unit_test(libc_memory_has_the_alignment_asked_for),
+        cmocka_unit_test(tables_that_fill_huge_pages_begin_with_one),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }
