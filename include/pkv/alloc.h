@@ -9,8 +9,8 @@
 PKV_BEGIN_DECLS
 
 /** Memory hooks. They are copied when an object is created and used for all of its life; NULL
- *  where a pkv_alloc is asked for means libc, which is asked for huge pages for tables that fill two
- *  thirds of them (all of 4 MiB and more) where the system knows them. The hooks must accept
+ *  where a pkv_alloc is asked for means libc, which is asked for huge pages for tables that fill
+ *  two thirds of them (all of 4 MiB and more) where the system knows them. The hooks must accept
  *  concurrent calls. */
 typedef struct pkv_alloc {
     void *ctx; /**< passed to both hooks */
