@@ -142,7 +142,8 @@ static void fetch_busy(const pkv_cache *c, const group *g, uint64_t n_before)
 /* Marks are 32 bits: after 2^32 batches they begin anew. */
 static void begin_marks(pkv_cache *c)
 {
-    if (++c->marks > 0) {
+    if (c->marks < UINT32_MAX) {
+        c->marks++;
         return;
     }
     for (pkv_seq *seq = c->first; seq; seq = seq->body->next) {
