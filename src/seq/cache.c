@@ -147,7 +147,7 @@ static pkv_status choose_index(pkv_cache *c, const pkv_cache_params *p)
                          "blocks of one size, some of it full");
     }
     c->by_tokens = p->index == PKV_INDEX_TOKENS || (any && tokens);
-    c->by_runs = c->by_tokens || p->index == PKV_INDEX_CHAINS || (any && runs);
+    c->by_runs = runs && p->index != PKV_INDEX_KEYS;
     return PKV_OK;
 }
 
@@ -294,9 +294,7 @@ pkv_status pkv_cache_evict(pkv_cache *cache, const pkv_block *blocks, uint64_t n
     for (uint64_t i = 0; i < n; i++) {
         PKVI_RETURN_IF(pkv_pool_evict(cache->pool, blocks[i]));
     }
-    for (pkv_seq *seq = cache->first; seq; seq = seq->body->next) {
-        pkvi_end_quiet(seq); /* the next step keys the end of a prompt anew */
-    }
+    pkvi_end_quiet_of_all(cache); /* their next steps key the ends of prompts anew */
     return PKV_OK;
 }
 

@@ -199,6 +199,7 @@ void pkvi_report_hit(pkv_seq *seq);
 /* ---- quiet.c ---- */
 /* The next step of the sequence is an allocate: something that it looks at has changed. */
 void pkvi_end_quiet(pkv_seq *seq);
+void pkvi_end_quiet_of_all(pkv_cache *cache);
 
 /* ---- late.c ---- */
 /* Does what quiet steps have left to be done. Whoever looks at content, blocks or tables, or

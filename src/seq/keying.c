@@ -92,11 +92,8 @@ static pkv_status key_whole(pkv_seq *seq, uint32_t g, uint64_t tokens)
 static void end_quiet_if_replaced(pkv_cache *c, pkv_block block, uint64_t boundary)
 {
     const pkvi_block *b = &c->pool->blocks[block];
-    if (b->refs < 2 || b->units == 0 || b->units >= boundary / c->info.unit) {
-        return;
-    }
-    for (pkv_seq *seq = c->first; seq; seq = seq->body->next) {
-        pkvi_end_quiet(seq);
+    if (b->refs > 1 && b->units != 0 && b->units < boundary / c->info.unit) {
+        pkvi_end_quiet_of_all(c);
     }
 }
 

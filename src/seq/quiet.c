@@ -39,16 +39,13 @@ static bool holds_gap(const pkv_seq *seq, const pkvi_manager *m, const pkvi_tabl
     return to > from && t->ids[to - 1] != PKV_BLOCK_NULL;
 }
 
-/* Up to how many tokens no step passes a block; `later`: none but the first that does. The last one
- * may begin with as much computed as still looks at the block, and end behind it. */
-static uint64_t quiet_in_window(const pkv_seq *seq, const pkvi_manager *m, bool later)
+/* Behind a step that begins at `first`: up to how many tokens no step passes a block. The last one
+ * may begin with as much computed as still looks at the block, and end behind it; the first that
+ * passes it begins with as many tokens as are returned, or more. */
+static uint64_t quiet_in_window(const pkv_seq *seq, const pkvi_manager *m, uint64_t first)
 {
-    const uint64_t n_prompt = seq->body->n_prompt;
-    uint64_t until = m->rules->until(m, (blocks_passed(m, seq->first, n_prompt) + 1) * m->span);
-    if (later) {
-        until = m->rules->until(m, (blocks_passed(m, until + 1, n_prompt) + 1) * m->span);
-    }
-    return until + 1;
+    const uint64_t passed = blocks_passed(m, first, seq->body->n_prompt);
+    return m->rules->until(m, (passed + 1) * m->span) + 1;
 }
 
 /* The same for all that a recurrent group does in a step. */
@@ -58,13 +55,20 @@ static uint64_t quiet_in_state(const pkv_seq *seq, const pkvi_manager *m, const 
     if (t->tail != PKVI_NO_TAIL || t->running.checkpoint != 0 || t->n <= scratch) {
         return 0;
     }
-    return pkvi_min((t->n - scratch) * m->span, quiet_in_window(seq, m, false));
+    return pkvi_min((t->n - scratch) * m->span, quiet_in_window(seq, m, seq->first));
 }
 
 void pkvi_end_quiet(pkv_seq *seq)
 {
     seq->quiet_until = 0;
     seq->body->usual = false;
+}
+
+void pkvi_end_quiet_of_all(pkv_cache *cache)
+{
+    for (pkv_seq *seq = cache->first; seq; seq = seq->body->next) {
+        pkvi_end_quiet(seq);
+    }
 }
 
 /* Tokens for which all groups have slots, those of drafts that count like tokens not counted. */
@@ -106,8 +110,7 @@ static void look_at_units(const pkv_seq *seq, bool late, horizon *h)
     h->end = pkvi_min(h->end, whole);
 }
 
-/* Blocks that fall out of a window. The first step that does not look at one begins with as many
- * tokens as the last that may be quiet ends with. */
+/* Blocks that fall out of a window. */
 static void look_at_group(const pkv_seq *seq, uint32_t g, bool late, horizon *h)
 {
     const pkvi_manager *m = &seq->cache->managers[g];
@@ -117,9 +120,9 @@ static void look_at_group(const pkv_seq *seq, uint32_t g, bool late, horizon *h)
     } else if (!pkvi_has_slots(m) || !m->rules->until) {
         return;
     } else if (seq->cache->lets_go_late && late && t->n <= seq->cache->scratch.capacity) {
-        h->due = pkvi_min(h->due, quiet_in_window(seq, m, false) + 1);
+        h->due = pkvi_min(h->due, quiet_in_window(seq, m, seq->first) + 1);
     } else {
-        h->end = pkvi_min(h->end, holds_gap(seq, m, t) ? 0 : quiet_in_window(seq, m, false));
+        h->end = pkvi_min(h->end, holds_gap(seq, m, t) ? 0 : quiet_in_window(seq, m, seq->first));
     }
 }
 
@@ -138,8 +141,9 @@ static uint64_t quiet_after(const pkv_seq *seq, const horizon *h, bool *exact)
     for (uint32_t g = 0; c->lets_go_late && g < c->info.n_groups; g++) {
         const pkvi_manager *m = &c->managers[g];
         if (m->rules->until) {
-            const bool passes = quiet_in_window(seq, m, false) + 1 == h->due;
-            end = pkvi_min(end, quiet_in_window(seq, m, passes));
+            const uint64_t until = quiet_in_window(seq, m, seq->first);
+            const bool passes = until + 1 == h->due;
+            end = pkvi_min(end, passes ? quiet_in_window(seq, m, until) : until);
             *exact |= passes;
         }
     }

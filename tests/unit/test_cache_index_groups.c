@@ -74,14 +74,7 @@ static void keys_that_look_ahead_are_found_the_same(void **state)
 {
     (void)state;
     const pkv_spec layers[] = {full(), windowed(40)};
-    pkv_plan_params params = blocks_for(layers, 2, 160, LEN);
-    params.draft_method = PKV_DRAFT_EAGLE;
-    params.draft_tokens = 1;
-    run_index_twins(&params, PKV_INDEX_CHAINS, true, true);
-    params.draft_method = PKV_DRAFT_MTP_MULTI;
-    params.draft_tokens = 3;
-    params.draft_lookahead_hashes = 1;
-    run_index_twins(&params, PKV_INDEX_CHAINS, true, true);
+    run_looking_ahead(blocks_for(layers, 2, 160, LEN));
 }
 
 /* Blocks of a window that no request can resume from have no name, but their units have a place. */

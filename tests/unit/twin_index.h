@@ -30,4 +30,16 @@ static inline void run_indices(const pkv_plan_params *params)
     run_index_twins(params, PKV_INDEX_AUTO, true, true);
 }
 
+/* A plan whose keys depend on tokens that come later. */
+static inline void run_looking_ahead(pkv_plan_params params)
+{
+    params.draft_method = PKV_DRAFT_EAGLE;
+    params.draft_tokens = 1;
+    run_index_twins(&params, PKV_INDEX_CHAINS, true, true);
+    params.draft_method = PKV_DRAFT_MTP_MULTI;
+    params.draft_tokens = 3;
+    params.draft_lookahead_hashes = 1;
+    run_index_twins(&params, PKV_INDEX_CHAINS, true, true);
+}
+
 #endif
