@@ -71,7 +71,8 @@ class Bench(program.Case):
     def assert_spreads(self, spreads):
         self.assertEqual([(one["name"], one["set"], one["steps"]) for one in spreads],
                          [(name, one, steps) for name in STEPS for one in ("hot", "cold")
-                          for steps in SPREADS] + [("no cache", "hot", "a loop as long")])
+                          for steps in SPREADS] + [("no cache", one, "as long as a step")
+                                                      for one in ("hot", "cold")])
         for one in spreads:
             self.assert_positive(one["mean"], one["p50"], one["p99"], one["p99_9"], one["most"])
             self.assertTrue(one["p50"] <= one["p99"] <= one["p99_9"] <= one["most"], one)
