@@ -181,6 +181,16 @@ static void tell_stored(pkv_pool *pool, const pkv_chain *chain, uint64_t from, u
     pool->sink.event(pool->sink.ctx, &event);
 }
 
+/* The last of so many units is told as a block of its own. */
+static void tell_unit(pkv_pool *pool, const pkv_chain *chain, uint64_t units, uint32_t group)
+{
+    if (pool->sink.event) {
+        pool->event_keys[0] = &chain->keys[units - 1];
+        pool->event_positions[0] = (units - 1) * pool->unit;
+        tell_stored(pool, chain, units - 1, units, pool->unit, group, 1);
+    }
+}
+
 /* Keys block i of a table; false: it is passed over. hash: of the key. */
 static bool key_block(pkv_pool *pool, pkv_block b, const pkv_key *key, uint32_t group,
                       uint64_t units, uint64_t hash)
@@ -267,6 +277,13 @@ static uint64_t note_stored(pkv_pool *pool, const pkvi_cursor *cursor, const pkv
     return n;
 }
 
+static pkv_status keyed_for_more(const pkv_pool *pool, pkv_block block)
+{
+    return pkvi_fail(PKV_E_CORRUPT,
+                     "pkv_seq_allocate: block %" PRIu32 " is keyed for %" PRIu64 " tokens", block,
+                     pkv_pool_block_tokens(pool, block));
+}
+
 pkv_status pkvi_pool_name(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_chain *chain,
                           const pkvi_table_part *part)
 {
@@ -275,9 +292,7 @@ pkv_status pkvi_pool_name(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_c
         const pkv_block b = part->ids[i];
         if (pool->blocks[b].units > i && pkvi_is_wanted(part, i) &&
             !is_placed(pool, cursor, part, i)) {
-            return pkvi_fail(PKV_E_CORRUPT,
-                             "pkv_seq_allocate: block %" PRIu32 " is keyed for %" PRIu64 " tokens",
-                             b, pkv_pool_block_tokens(pool, b));
+            return keyed_for_more(pool, b);
         }
     }
     if (pool->sink.event) {
@@ -346,11 +361,7 @@ pkv_status pkv_pool_cache_partial(pkv_pool *pool, const pkv_chain *chain, pkv_bl
     } else {
         PKVI_RETURN_IF(add_secondary(pool, key, group, block));
     }
-    if (pool->sink.event) {
-        pool->event_keys[0] = key; /* its last unit is told as a block of its own */
-        pool->event_positions[0] = (units - 1) * pool->unit;
-        tell_stored(pool, chain, units - 1, units, pool->unit, group, 1);
-    }
+    tell_unit(pool, chain, units, group);
     return PKV_OK;
 }
 

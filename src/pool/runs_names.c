@@ -32,6 +32,14 @@ static bool has_name(const pkvi_block *block, uint32_t r, uint64_t at, uint32_t 
     return block->name.run == r && block->name.at == at && block->run_group == group;
 }
 
+static void name_unit(pkvi_runs *runs, uint32_t r, uint32_t at, uint32_t group, pkv_block block)
+{
+    if (runs->blocks[block].name.run != 0) {
+        pkvi_runs_forget(runs, block);
+    }
+    add_name(runs, r, at, group, block);
+}
+
 uint64_t pkvi_runs_name(pkvi_runs *runs, const pkvi_cursor *cursor, const pkvi_table_part *part)
 {
     uint64_t named = 0, end = part->to;
@@ -43,14 +51,10 @@ uint64_t pkvi_runs_name(pkvi_runs *runs, const pkvi_cursor *cursor, const pkvi_t
         for (uint64_t i = begin; i < end; i++) {
             const pkv_block b = part->ids[i];
             const uint32_t at = (uint32_t)(i - depth);
-            if (!pkvi_is_wanted(part, i) || has_name(&runs->blocks[b], r, at, part->group)) {
-                continue;
+            if (pkvi_is_wanted(part, i) && !has_name(&runs->blocks[b], r, at, part->group)) {
+                name_unit(runs, r, at, part->group, b);
+                named++;
             }
-            if (runs->blocks[b].name.run != 0) {
-                pkvi_runs_forget(runs, b);
-            }
-            add_name(runs, r, at, part->group, b);
-            named++;
         }
         end = begin;
     }
