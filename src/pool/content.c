@@ -365,6 +365,24 @@ pkv_status pkv_pool_cache_partial(pkv_pool *pool, const pkv_chain *chain, pkv_bl
     return PKV_OK;
 }
 
+pkv_status pkvi_pool_name_unit(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_chain *chain,
+                               pkv_block block, uint64_t units, uint32_t group, bool replace)
+{
+    if (!replace && pool->blocks[block].units > 0 &&
+        pkvi_runs_is_named(pool->runs, cursor, units - 1, group, block)) {
+        return PKV_OK;
+    }
+    if (!replace && pool->blocks[block].units >= units) {
+        return keyed_for_more(pool, block);
+    }
+    pkvi_drop_keys(pool, block, true);
+    pkvi_runs_name_unit(pool->runs, cursor, units - 1, group, block);
+    pool->blocks[block].units = (uint32_t)units;
+    pool->version++;
+    tell_unit(pool, chain, units, group);
+    return PKV_OK;
+}
+
 /* ---- keys of a block ---- */
 
 pkv_status pkv_pool_evict(pkv_pool *pool, pkv_block block)

@@ -122,11 +122,18 @@ static inline bool pkvi_is_wanted(const pkvi_table_part *part, uint64_t i)
 /* Names blocks for the units before the cursor; those that have this very place already are passed
  * over. A block with another place loses it. Returns how many were named. */
 uint64_t pkvi_runs_name(pkvi_runs *runs, const pkvi_cursor *cursor, const pkvi_table_part *part);
+/* The same of one block, for one unit before the cursor, whose place it does not have yet. */
+void pkvi_runs_name_unit(pkvi_runs *runs, const pkvi_cursor *cursor, uint64_t unit, uint32_t group,
+                         pkv_block block);
 /* Whether the block is named for this unit before the cursor, in this group. */
 bool pkvi_runs_is_named(const pkvi_runs *runs, const pkvi_cursor *cursor, uint64_t unit,
                         uint32_t group, pkv_block block);
 /* The tokens of the unit that the block is named for; it must have a name. */
 const int32_t *pkvi_runs_tokens(const pkvi_runs *runs, pkv_block block);
+/* A cursor behind the unit that the block is named for; it must have a name. */
+void pkvi_runs_hold(pkvi_runs *runs, pkv_block block, pkvi_cursor *out);
+/* Whether a cursor is just behind the unit that the block is named for; it must have a name. */
+bool pkvi_runs_is_behind(const pkvi_runs *runs, const pkvi_cursor *cursor, pkv_block block);
 /* The block has no name any more. It must have one. */
 void pkvi_runs_forget(pkvi_runs *runs, pkv_block block);
 /* Fetches what forgetting a block is going to need. */

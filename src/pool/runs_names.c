@@ -40,6 +40,13 @@ static void name_unit(pkvi_runs *runs, uint32_t r, uint32_t at, uint32_t group, 
     add_name(runs, r, at, group, block);
 }
 
+void pkvi_runs_name_unit(pkvi_runs *runs, const pkvi_cursor *cursor, uint64_t unit, uint32_t group,
+                         pkv_block block)
+{
+    const uint32_t r = pkvi_run_of_unit(runs, cursor->run, unit);
+    name_unit(runs, r, (uint32_t)(unit - runs->at[r].depth), group, block);
+}
+
 uint64_t pkvi_runs_name(pkvi_runs *runs, const pkvi_cursor *cursor, const pkvi_table_part *part)
 {
     uint64_t named = 0, end = part->to;
@@ -72,6 +79,20 @@ const int32_t *pkvi_runs_tokens(const pkvi_runs *runs, pkv_block block)
 {
     const pkvi_name *name = &runs->blocks[block].name;
     return runs->at[name->run].tokens + name->at * runs->unit;
+}
+
+void pkvi_runs_hold(pkvi_runs *runs, pkv_block block, pkvi_cursor *out)
+{
+    const pkvi_name *name = &runs->blocks[block].name;
+    const pkvi_cursor behind = {name->run, name->at + 1,
+                                (uint64_t)runs->at[name->run].depth + name->at + 1};
+    pkvi_runs_join(runs, &behind, out);
+}
+
+bool pkvi_runs_is_behind(const pkvi_runs *runs, const pkvi_cursor *cursor, pkv_block block)
+{
+    const pkvi_name *name = &runs->blocks[block].name;
+    return cursor->run == name->run && cursor->at == name->at + 1;
 }
 
 void pkvi_runs_forget(pkvi_runs *runs, pkv_block block)

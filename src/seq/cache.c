@@ -114,15 +114,15 @@ static void read_plan(pkv_cache *c, const pkv_cache_params *params)
 }
 
 /* The tree of runs finds content of blocks that are one unit each. It keeps what names a unit as
- * long as any later block of its run: where some group keeps all of a prefix, that is worth it. A
- * recurrent state may be all that is left of a long one. */
+ * long as any later block of its run: where some group keeps all of a prefix, that is worth it.
+ * Without one, a window, or a single state, may be all that is left of a long one. */
 static bool can_walk_runs(const pkv_cache *c)
 {
     bool ok = c->info.caching && c->n_lookups > 0 &&
               c->managers[c->lookups[0].groups[0]].rules->full; /* the first, if there is one */
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         const pkvi_manager *m = &c->managers[g];
-        ok = ok && (!m->cacheable || (m->span == c->info.unit && !m->rules->state));
+        ok = ok && (!m->cacheable || m->span == c->info.unit);
     }
     return ok;
 }
@@ -137,14 +137,14 @@ static pkv_status choose_index(pkv_cache *c, const pkv_cache_params *p)
     }
     if (p->index == PKV_INDEX_TOKENS && !tokens) {
         return pkvi_fail(PKV_E_UNSUPPORTED,
-                         "pkv_cache_create: index PKV_INDEX_TOKENS needs caching of attention in "
-                         "blocks of one size, some of it full, without events or keys that look "
+                         "pkv_cache_create: index PKV_INDEX_TOKENS needs caching in blocks of one "
+                         "size, with a group of full attention, without events or keys that look "
                          "ahead");
     }
     if (p->index == PKV_INDEX_CHAINS && !runs) {
         return pkvi_fail(PKV_E_UNSUPPORTED,
-                         "pkv_cache_create: index PKV_INDEX_CHAINS needs caching of attention in "
-                         "blocks of one size, some of it full");
+                         "pkv_cache_create: index PKV_INDEX_CHAINS needs caching in blocks of one "
+                         "size, with a group of full attention");
     }
     c->by_tokens = p->index == PKV_INDEX_TOKENS || (any && tokens);
     c->by_runs = runs && p->index != PKV_INDEX_KEYS;
@@ -229,7 +229,7 @@ void pkv_cache_destroy(pkv_cache *cache)
     }
     for (uint32_t g = 0; cache->hit && cache->zero && cache->keyed_now && g < cache->info.n_groups;
          g++) {
-        pkvi_key_list_free(&cache->alloc, &cache->keyed_now[g]);
+        pkvi_keyed_list_free(&cache->alloc, &cache->keyed_now[g]);
         pkvi_block_list_free(&cache->alloc, &cache->hit[g]);
         pkvi_block_list_free(&cache->alloc, &cache->zero[g]);
     }

@@ -31,6 +31,13 @@ typedef struct pkvi_late {
 } pkvi_late;
 PKVI_DEFINE_LIST(pkvi_late_list, pkvi_late)
 
+/* Content whose state was keyed in this step. */
+typedef union pkvi_keyed {
+    pkv_key key;
+    pkvi_cursor place; /* by runs: behind it, and held until the step has run */
+} pkvi_keyed;
+PKVI_DEFINE_LIST(pkvi_keyed_list, pkvi_keyed)
+
 /* Cacheable groups of one spec, looked up together. */
 typedef struct pkvi_lookup_group {
     uint32_t *groups; /* [n_groups] */
@@ -88,7 +95,7 @@ struct pkv_cache {
     pkvi_size_list deferred_ends; /* end of each close in it: one release each */
     pkvi_copy_list copies;
     pkvi_byte_list mask;
-    pkvi_key_list *keyed_now;    /* [n_groups] of recurrent groups, in this step */
+    pkvi_keyed_list *keyed_now;  /* [n_groups] of recurrent groups, in this step */
     pkvi_offer_list offers;      /* recurrent states that were keyed in this step */
     pkvi_offer_list last_offers; /* of a request that has finished */
 

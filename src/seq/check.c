@@ -42,6 +42,9 @@ pkv_status pkv_cache_check(const pkv_cache *cache)
     for (const pkv_seq *seq = cache->first; cache->by_runs && seq; seq = seq->body->next) {
         n_cursors += seq->body->cursor.run != 0;
     }
+    for (uint32_t g = 0; cache->by_runs && g < cache->info.n_groups; g++) {
+        n_cursors += cache->keyed_now[g].n;
+    }
     if (cache->by_runs && pkvi_runs_n_cursors(cache->pool->runs) != n_cursors) {
         return pkvi_fail(PKV_E_CORRUPT, "pkv_cache_check: places are held by nobody");
     }

@@ -15,21 +15,32 @@
 
 static void note_keyed(pkv_cache *c, uint32_t g, pkv_block block)
 {
-    pkvi_key_list *keyed = &c->keyed_now[g];
-    if (block != PKV_BLOCK_NULL && pkv_pool_block_tokens(c->pool, block) > 0) {
-        keyed->at[keyed->n++] = *pkvi_pool_key(c->pool, block);
+    pkvi_keyed_list *keyed = &c->keyed_now[g];
+    if (block == PKV_BLOCK_NULL || pkv_pool_block_tokens(c->pool, block) == 0) {
+        return;
     }
+    pkvi_keyed *now = &keyed->at[keyed->n++];
+    if (c->by_runs) {
+        pkvi_runs_hold(c->pool->runs, block, &now->place);
+    } else {
+        now->key = *pkvi_pool_key(c->pool, block);
+    }
+}
+
+static bool is_content(const pkv_cache *c, const pkvi_keyed *keyed, pkv_block block)
+{
+    return c->by_runs ? pkvi_runs_is_behind(c->pool->runs, &keyed->place, block)
+                      : memcmp(&keyed->key, pkvi_pool_key(c->pool, block), sizeof keyed->key) == 0;
 }
 
 bool pkvi_keyed_in_this_step(const pkv_cache *c, uint32_t g, pkv_block block)
 {
-    const pkvi_key_list *keyed = &c->keyed_now[g];
+    const pkvi_keyed_list *keyed = &c->keyed_now[g];
     if (keyed->n == 0 || pkv_pool_block_tokens(c->pool, block) == 0) {
         return false;
     }
-    const pkv_key *key = pkvi_pool_key(c->pool, block);
     for (size_t i = 0; i < keyed->n; i++) {
-        if (memcmp(&keyed->at[i], key, sizeof *key) == 0) {
+        if (is_content(c, &keyed->at[i], block)) {
             return true;
         }
     }
@@ -39,7 +50,11 @@ bool pkvi_keyed_in_this_step(const pkv_cache *c, uint32_t g, pkv_block block)
 void pkvi_begin_state_step(pkv_cache *c)
 {
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        c->keyed_now[g].n = 0;
+        pkvi_keyed_list *keyed = &c->keyed_now[g];
+        for (size_t i = 0; c->by_runs && i < keyed->n; i++) {
+            (void)pkvi_runs_leave(c->pool->runs, &keyed->at[i].place, NULL, 0);
+        }
+        keyed->n = 0;
     }
     c->offers.n = 0;
 }
@@ -89,7 +104,7 @@ const pkv_state_offer *pkv_cache_take_offers(pkv_cache *cache, uint64_t *n_out)
 bool pkvi_reserve_states(pkv_seq *seq, uint32_t g, size_t n_blocks)
 {
     pkv_cache *c = seq->cache;
-    return pkvi_key_list_reserve(&c->alloc, &c->keyed_now[g], c->keyed_now[g].n + n_blocks + 2) &&
+    return pkvi_keyed_list_reserve(&c->alloc, &c->keyed_now[g], c->keyed_now[g].n + n_blocks + 2) &&
            pkvi_offer_list_reserve(&c->alloc, &c->offers,
                                    c->offers.n + c->info.n_groups * (n_blocks + 2));
 }
@@ -120,14 +135,16 @@ static bool is_retained(const pkv_cache *c, const pkvi_manager *m, uint64_t toke
 
 static bool has_keys_for(const pkv_seq *seq, uint64_t tokens)
 {
-    return tokens > 0 && tokens / seq->cache->info.unit <= seq->body->keys.n;
+    return tokens > 0 && tokens / seq->cache->info.unit <= pkvi_known_units(seq);
 }
 
 static pkv_status key_at(pkv_seq *seq, uint32_t g, pkv_block block, uint64_t tokens, bool replace)
 {
     pkv_cache *c = seq->cache;
     const pkv_chain chain = pkvi_chain_of(seq);
-    PKVI_RETURN_IF(pkv_pool_cache_partial(c->pool, &chain, block, tokens, g, replace));
+    PKVI_RETURN_IF(c->by_runs ? pkvi_pool_name_unit(c->pool, &seq->body->cursor, &chain, block,
+                                                    tokens / c->info.unit, g, replace)
+                              : pkv_pool_cache_partial(c->pool, &chain, block, tokens, g, replace));
     note_keyed(c, g, block);
     return PKV_OK;
 }

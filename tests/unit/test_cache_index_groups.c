@@ -97,8 +97,7 @@ static void assert_keys_alone(const pkv_spec *layers, size_t n)
     const pkv_plan_params plan = blocks_for(layers, n, 60, LEN);
     for (uint32_t index = PKV_INDEX_TOKENS; index <= PKV_INDEX_CHAINS; index += 2) {
         params.index = index;
-        assert_no_cache_with(&plan, params, PKV_E_UNSUPPORTED,
-                             "blocks of one size, some of it full");
+        assert_no_cache_with(&plan, params, PKV_E_UNSUPPORTED, "caching in blocks of one size");
     }
     end_cache(cache_of(&plan));
 }

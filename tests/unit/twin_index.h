@@ -18,7 +18,7 @@ static inline void run_index_twins(const pkv_plan_params *params, uint32_t index
     begin_twin(&t, params, (const uint32_t[]){index, PKV_INDEX_KEYS});
     run_twin(&t, INDEX_OPS);
     assert_true(number_from("PKV_RANDOM_OPS", INDEX_OPS) < INDEX_OPS ||
-                (t.tagged > 50 && t.refusals > 0));
+                (t.tagged > 5 && t.refusals > 0));
     end_twin(&t);
 }
 

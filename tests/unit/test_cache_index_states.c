@@ -1,0 +1,153 @@
+/* test_cache_index_states.c  The tree of runs finds recurrent states as the index of keys does: two
+ * caches of one plan get the same work. PKV_SEED, PKV_RANDOM_OPS: twin_cache.h. */
+#include "state_fixture.h"
+#include "twin_index.h"
+
+enum { BLOCK = 16, LEN = 320 };
+
+/* Full attention and states, in blocks of one size. */
+static void run_states(state_model m)
+{
+    m.block = BLOCK;
+    m.len = LEN;
+    m.n_blocks = 90;
+    const pkv_spec layers[] = {full_of(BLOCK, 8), states_of(&m)};
+    const pkv_plan_params params = state_plan(&m, layers, 2);
+    run_indices(&params);
+}
+
+static void states_find_the_same(void **state)
+{
+    (void)state;
+    run_states((state_model){0});
+}
+
+static void states_that_are_kept_where_requests_end_find_the_same(void **state)
+{
+    (void)state;
+    run_states((state_model){.sparse = true});
+}
+
+static void states_with_scratch_for_drafts_find_the_same(void **state)
+{
+    (void)state;
+    run_states((state_model){.scratch = 2});
+    run_states((state_model){.scratch = 1, .sparse = true});
+}
+
+static void checkpoints_within_a_step_find_the_same(void **state)
+{
+    (void)state;
+    run_states((state_model){.checkpoints = 1, .checkpoint_alignment = BLOCK});
+    run_states((state_model){.checkpoints = 1, .checkpoint_alignment = BLOCK, .sparse = true});
+}
+
+/* A drafter gives up the end of a hit: checkpoints then lie one block lower than their place in the
+ * table says. */
+static void checkpoints_with_a_drafter_find_the_same(void **state)
+{
+    (void)state;
+    run_states((state_model){.drafter = true});
+    run_states((state_model){.drafter = true, .checkpoints = 1, .checkpoint_alignment = BLOCK});
+    run_states((state_model){
+        .drafter = true, .checkpoints = 1, .checkpoint_alignment = BLOCK, .sparse = true});
+}
+
+static void states_beside_windows_find_the_same(void **state)
+{
+    (void)state;
+    state_model m = {.block = BLOCK, .len = LEN, .n_blocks = 140};
+    const pkv_spec layers[] = {windowed(40), states_of(&m), full_of(BLOCK, 8)};
+    pkv_plan_params params = state_plan(&m, layers, 3);
+    run_indices(&params);
+    params.retention_interval = 64;
+    run_indices(&params);
+}
+
+static void keys_that_look_ahead_find_the_same_states(void **state)
+{
+    (void)state;
+    state_model m = {.block = BLOCK, .len = LEN, .n_blocks = 160, .scratch = 3};
+    const pkv_spec layers[] = {full_of(BLOCK, 8), states_of(&m)};
+    run_looking_ahead(state_plan(&m, layers, 2));
+}
+
+/* ---- one by one ---- */
+
+static pkv_cache *cache_by(uint32_t index)
+{
+    const state_model m = {.block = BLOCK, .len = LEN, .n_blocks = 60};
+    const pkv_spec layers[] = {full_of(BLOCK, 8), states_of(&m)};
+    const pkv_plan_params plan = state_plan(&m, layers, 2);
+    pkv_cache_params params = cache_params_of(NULL, NULL);
+    params.index = index;
+    return cache_with(&plan, params);
+}
+
+/* What a request for 40 tokens is told that resumes from the first 32. */
+static void assert_resumes(pkv_seq *seq, pkv_status status)
+{
+    const pkv_allocate_params params = new_tokens(8);
+    pkv_allocate_result result;
+    assert_int_equal(lookup(seq), 32);
+    assert_status(pkv_seq_allocate(seq, &params, &result), status);
+}
+
+/* A state that is keyed in a step is there when the step has run. */
+static void nobody_resumes_in_the_step_that_writes_the_state(void **state)
+{
+    (void)state;
+    for (uint32_t index = PKV_INDEX_TOKENS; index <= PKV_INDEX_CHAINS; index++) {
+        pkv_cache *cache = cache_by(index);
+        pkv_seq *first = open_n(cache, 40), *second = open_n(cache, 40);
+        pkv_cache_step(cache);
+        (void)take(first, 32);
+        assert_resumes(second, PKV_E_NO_BLOCKS);
+        assert_sound(cache);
+        pkv_cache_step(cache);
+        assert_resumes(second, PKV_OK);
+        close_seq(first);
+        close_seq(second);
+        end_cache(cache);
+    }
+}
+
+/* So is one whose content was keyed in the step and lost again, and then keyed once more. */
+static void nobody_resumes_from_what_was_lost_meanwhile(void **state)
+{
+    (void)state;
+    for (uint32_t index = PKV_INDEX_TOKENS; index <= PKV_INDEX_CHAINS; index++) {
+        pkv_cache *cache = cache_by(index);
+        pkv_cache_step(cache);
+        pkv_seq *first = open_n(cache, 40);
+        (void)take(first, 32);
+        close_seq(first);
+        assert_ok(pkv_cache_reset(cache)); /* nothing can be found any more */
+        assert_sound(cache);
+        close_seq(run_tokens(cache, diverging(0), 40)); /* and takes no place of what was there */
+        pkv_seq *second = open_n(cache, 40), *third = open_n(cache, 40);
+        (void)take(second, 32);
+        assert_resumes(third, PKV_E_NO_BLOCKS);
+        pkv_cache_step(cache);
+        assert_resumes(third, PKV_OK);
+        close_seq(second);
+        close_seq(third);
+        end_cache(cache);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(states_find_the_same),
+        cmocka_unit_test(states_that_are_kept_where_requests_end_find_the_same),
+        cmocka_unit_test(states_with_scratch_for_drafts_find_the_same),
+        cmocka_unit_test(checkpoints_within_a_step_find_the_same),
+        cmocka_unit_test(checkpoints_with_a_drafter_find_the_same),
+        cmocka_unit_test(states_beside_windows_find_the_same),
+        cmocka_unit_test(keys_that_look_ahead_find_the_same_states),
+        cmocka_unit_test(nobody_resumes_in_the_step_that_writes_the_state),
+        cmocka_unit_test(nobody_resumes_from_what_was_lost_meanwhile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
