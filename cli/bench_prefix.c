@@ -2,7 +2,7 @@
  *
  * Four caches hold many prompts: one whose keys nobody wants, one with a second group that has a
  * window, one whose keys somebody does want, found as chains, and one in which each key is looked
- * for by itself, as where blocks of several sizes are.
+ * for by itself, as where hits end inside blocks.
  * Each prompt was one request; and there is one path that was built by 32 requests: request i has
  * the first i 32nds of it and then tokens of its own. What is looked up is a cached prompt and one
  * token more, so that the hit is the whole prompt. Each sample looks up once, in a sequence of its

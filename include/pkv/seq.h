@@ -27,15 +27,15 @@ typedef struct pkv_seq pkv_seq;
 typedef enum pkv_index {
     PKV_INDEX_AUTO = 0,   /**< by tokens where it can be; else by chains where it can be; else by
                                keys */
-    PKV_INDEX_TOKENS = 1, /**< by comparing tokens: for groups whose blocks are all one unit, if one
-                               keeps all of a prefix (groups outside of prefixes do not count),
-                               without an event sink or keys that look ahead; keys are computed when
-                               they are asked for */
+    PKV_INDEX_TOKENS = 1, /**< by comparing tokens: where a group keeps all of a prefix, or a
+                               window of an eighth of the longest request and more, and hits end
+                               where blocks do; without an event sink or keys that look ahead. Keys
+                               are computed when they are asked for */
     PKV_INDEX_KEYS = 2,   /**< by keys, which are computed as tokens come, or given */
     PKV_INDEX_CHAINS = 3  /**< by keys, each found behind the one before it, at the speed of memory:
-                               for the same groups as TOKENS, with event sinks and keys that look
-                               ahead as well. A key that is given must name all that is before it;
-                               pkv_pool_lookup() finds nothing */
+                               as TOKENS, with event sinks and keys that look ahead as well, but if
+                               all blocks are one unit long. A key that is given must name all that
+                               is before it; pkv_pool_lookup() finds nothing */
 } pkv_index;
 
 typedef struct pkv_cache_params {

@@ -76,6 +76,7 @@ struct pkvi_manager {
     const pkvi_rules *rules;
     pkv_spec spec;
     uint64_t span;   /* tokens per block over all ranks */
+    uint64_t units;  /* of a key, per block, where prefixes find it */
     uint64_t window; /* sliding kinds, chunks, and the generated tokens in view of rswa */
     uint64_t cap;    /* blocks that admission counts at most; 0: no cap */
     bool cacheable;

@@ -258,7 +258,9 @@ static bool is_placed(const pkv_pool *pool, const pkvi_cursor *cursor, const pkv
                       uint64_t i)
 {
     const pkv_block b = part->ids[i];
-    return pool->blocks[b].units > i && pkvi_runs_is_named(pool->runs, cursor, i, part->group, b);
+    const uint64_t units = pkvi_units_to(part, i);
+    return pool->blocks[b].units >= units &&
+           pkvi_runs_is_named(pool->runs, cursor, units - 1, part->group, b);
 }
 
 /* Notes what is going to be stored; tells what blocks that have another name lose by it. */
@@ -271,17 +273,10 @@ static uint64_t note_stored(pkv_pool *pool, const pkvi_cursor *cursor, const pkv
             continue;
         }
         pkvi_drop_keys(pool, part->ids[i], true);
-        pool->event_keys[n] = &chain->keys[i];
-        pool->event_positions[n++] = i * pool->unit;
+        pool->event_keys[n] = &chain->keys[pkvi_units_to(part, i) - 1];
+        pool->event_positions[n++] = i * part->units * pool->unit;
     }
     return n;
-}
-
-static pkv_status keyed_for_more(const pkv_pool *pool, pkv_block block)
-{
-    return pkvi_fail(PKV_E_CORRUPT,
-                     "pkv_seq_allocate: block %" PRIu32 " is keyed for %" PRIu64 " tokens", block,
-                     pkv_pool_block_tokens(pool, block));
 }
 
 pkv_status pkvi_pool_name(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_chain *chain,
@@ -290,9 +285,11 @@ pkv_status pkvi_pool_name(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_c
     uint64_t n_told = 0;
     for (uint64_t i = part->from; i < part->to; i++) {
         const pkv_block b = part->ids[i];
-        if (pool->blocks[b].units > i && pkvi_is_wanted(part, i) &&
+        if (pool->blocks[b].units >= pkvi_units_to(part, i) && pkvi_is_wanted(part, i) &&
             !is_placed(pool, cursor, part, i)) {
-            return keyed_for_more(pool, b);
+            return pkvi_fail(PKV_E_CORRUPT,
+                             "pkv_seq_allocate: block %" PRIu32 " is keyed for %" PRIu64 " tokens",
+                             b, pkv_pool_block_tokens(pool, b));
         }
     }
     if (pool->sink.event) {
@@ -301,11 +298,12 @@ pkv_status pkvi_pool_name(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_c
     pool->version += pkvi_runs_name(pool->runs, cursor, part);
     for (uint64_t i = part->from; i < part->to; i++) {
         if (pkvi_is_wanted(part, i)) {
-            pool->blocks[part->ids[i]].units = (uint32_t)i + 1;
+            pool->blocks[part->ids[i]].units = (uint32_t)pkvi_units_to(part, i);
         }
     }
     if (n_told > 0) {
-        tell_stored(pool, chain, part->from, part->to, pool->unit, part->group, n_told);
+        tell_stored(pool, chain, part->from, part->to, part->units * pool->unit, part->group,
+                    n_told);
     }
     return PKV_OK;
 }
@@ -365,22 +363,17 @@ pkv_status pkv_pool_cache_partial(pkv_pool *pool, const pkv_chain *chain, pkv_bl
     return PKV_OK;
 }
 
-pkv_status pkvi_pool_name_unit(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_chain *chain,
-                               pkv_block block, uint64_t units, uint32_t group, bool replace)
+void pkvi_pool_name_unit(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_chain *chain,
+                         pkv_block block, uint64_t units, uint32_t group, bool replace)
 {
-    if (!replace && pool->blocks[block].units > 0 &&
-        pkvi_runs_is_named(pool->runs, cursor, units - 1, group, block)) {
-        return PKV_OK;
-    }
     if (!replace && pool->blocks[block].units >= units) {
-        return keyed_for_more(pool, block);
+        return;
     }
     pkvi_drop_keys(pool, block, true);
     pkvi_runs_name_unit(pool->runs, cursor, units - 1, group, block);
     pool->blocks[block].units = (uint32_t)units;
     pool->version++;
     tell_unit(pool, chain, units, group);
-    return PKV_OK;
 }
 
 /* ---- keys of a block ---- */

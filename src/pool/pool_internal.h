@@ -164,10 +164,10 @@ const pkv_key *pkvi_pool_key(const pkv_pool *pool, pkv_block block);
  * sink; the runs are then of its keys. CORRUPT: a block has another name for as many units. */
 pkv_status pkvi_pool_name(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_chain *chain,
                           const pkvi_table_part *part);
-/* pkv_pool_cache_partial() by runs, for so many units before a cursor. CORRUPT: the block has a
- * name for more, and is to keep it. */
-pkv_status pkvi_pool_name_unit(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_chain *chain,
-                               pkv_block block, uint64_t units, uint32_t group, bool replace);
+/* pkv_pool_cache_partial() by runs, for so many units before a cursor. A block has one name only:
+ * one for as many units or more stays, unless it is replaced, and then there is no second. */
+void pkvi_pool_name_unit(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_chain *chain,
+                         pkv_block block, uint64_t units, uint32_t group, bool replace);
 /* Drops all keys of a block, with an event each if `tell`. */
 void pkvi_drop_keys(pkv_pool *pool, pkv_block block, bool tell);
 

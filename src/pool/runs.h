@@ -13,7 +13,8 @@
  * unit without a block stays as long as something hangs on it: a later unit with a block, or a
  * sequence.
  *
- * Only groups whose blocks are one unit each can be found this way.
+ * A block of several units has its place at the last of them, and in the rows of its group nothing
+ * lies at the others; a prefix that ends inside of a block cannot be found this way.
  *
  * Where somebody wants keys, the "tokens" of a unit are the PKVI_KEY_WORDS words of its key: a key
  * names all before it, so equal keys are the same place. */
@@ -68,15 +69,16 @@ void pkvi_runs_destroy(pkvi_runs *runs);
  * and write to ids, is fetched. */
 void pkvi_runs_find(const pkvi_runs *runs, const pkvi_content *content, uint64_t most,
                     uint32_t group, const pkv_block *ids, pkvi_cursor *path);
-/* The blocks of the first units of a path, to the first unit that has none, at most `most`; returns
- * how many. ids: [most] */
+/* The first blocks of a path, of so many units each, to the first that is missing, at most `most`;
+ * returns how many. ids: [most] */
 uint64_t pkvi_runs_row(const pkvi_runs *runs, const pkvi_cursor *path, uint32_t group,
-                       uint64_t most, pkv_block *ids);
-/* The blocks of one unit of a path, of all these groups; false: some group has none, and nothing is
- * written. stretch: any of this path; a walk over units hands it on. */
+                       uint64_t units, uint64_t most, pkv_block *ids);
+/* The blocks of one unit of a path, of all these groups, as this entry of their tables; false: some
+ * group has none, and nothing is written. stretch: any of this path; a walk over units hands it on.
+ */
 bool pkvi_runs_find_unit(const pkvi_runs *runs, const pkvi_cursor *path, uint64_t unit,
                          const uint32_t *groups, uint32_t n_groups, pkvi_stretch *stretch,
-                         pkv_block **tables);
+                         pkv_block **tables, uint64_t entry);
 
 /* Fetches what any search reads first. */
 void pkvi_runs_fetch(const pkvi_runs *runs);
@@ -111,7 +113,14 @@ typedef struct pkvi_table_part {
     uint64_t from, to;
     const uint8_t *mask; /* [to - from] or NULL */
     uint32_t group;
+    uint64_t units; /* of a block */
 } pkvi_table_part;
+
+/* Units before the end of entry i. */
+static inline uint64_t pkvi_units_to(const pkvi_table_part *part, uint64_t i)
+{
+    return (i + 1) * part->units;
+}
 
 /* Whether entry i of it is a block that is meant. */
 static inline bool pkvi_is_wanted(const pkvi_table_part *part, uint64_t i)

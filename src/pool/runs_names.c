@@ -52,12 +52,12 @@ uint64_t pkvi_runs_name(pkvi_runs *runs, const pkvi_cursor *cursor, const pkvi_t
     uint64_t named = 0, end = part->to;
     uint32_t r = cursor->run;
     while (end > part->from) {
-        r = pkvi_run_of_unit(runs, r, end - 1);
+        r = pkvi_run_of_unit(runs, r, end * part->units - 1);
         const uint32_t depth = runs->at[r].depth;
-        const uint64_t begin = pkvi_max(part->from, depth);
+        const uint64_t begin = pkvi_max(part->from, depth / part->units);
         for (uint64_t i = begin; i < end; i++) {
             const pkv_block b = part->ids[i];
-            const uint32_t at = (uint32_t)(i - depth);
+            const uint32_t at = (uint32_t)(pkvi_units_to(part, i) - 1 - depth);
             if (pkvi_is_wanted(part, i) && !has_name(&runs->blocks[b], r, at, part->group)) {
                 name_unit(runs, r, at, part->group, b);
                 named++;
@@ -147,17 +147,30 @@ static uint64_t copy_present(pkv_block *to, const pkv_block *from, uint64_t n)
     return done;
 }
 
+/* The same of each `step`th place. */
+static uint64_t copy_some(pkv_block *to, const pkv_block *from, uint64_t step, uint64_t n)
+{
+    uint64_t done = 0;
+    while (done < n && from[done * step] != 0) {
+        to[done] = from[done * step];
+        done++;
+    }
+    return done;
+}
+
 /* From the last run to the first, since a run knows its parent. */
 uint64_t pkvi_runs_row(const pkvi_runs *runs, const pkvi_cursor *path, uint32_t group,
-                       uint64_t most, pkv_block *ids)
+                       uint64_t units, uint64_t most, pkv_block *ids)
 {
-    uint64_t found = pkvi_min(path->units, most), end = found;
+    uint64_t found = pkvi_min(path->units / units, most), end = found;
     uint32_t r = path->run;
     while (end > 0) {
-        r = pkvi_run_of_unit(runs, r, end - 1);
-        const uint64_t begin = runs->at[r].depth;
-        const uint64_t n =
-            copy_present(ids + begin, pkvi_run_blocks(&runs->at[r], group), end - begin);
+        r = pkvi_run_of_unit(runs, r, end * units - 1);
+        const uint64_t depth = runs->at[r].depth, begin = depth / units;
+        const pkv_block *from =
+            pkvi_run_blocks(&runs->at[r], group) + (begin + 1) * units - 1 - depth;
+        const uint64_t n = units == 1 ? copy_present(ids + begin, from, end - begin)
+                                      : copy_some(ids + begin, from, units, end - begin);
         found = n < end - begin ? begin + n : found;
         end = begin;
     }
@@ -179,7 +192,7 @@ static void seek(const pkvi_runs *runs, const pkvi_cursor *path, uint64_t unit, 
 
 bool pkvi_runs_find_unit(const pkvi_runs *runs, const pkvi_cursor *path, uint64_t unit,
                          const uint32_t *groups, uint32_t n_groups, pkvi_stretch *stretch,
-                         pkv_block **tables)
+                         pkv_block **tables, uint64_t entry)
 {
     if (unit >= path->units) {
         return false;
@@ -193,7 +206,7 @@ bool pkvi_runs_find_unit(const pkvi_runs *runs, const pkvi_cursor *path, uint64_
         }
     }
     for (uint32_t g = 0; g < n_groups; g++) {
-        tables[g][unit] = pkvi_run_blocks(run, groups[g])[at];
+        tables[g][entry] = pkvi_run_blocks(run, groups[g])[at];
     }
     return true;
 }

@@ -15,9 +15,9 @@ static bool match_units(const pkvi_match *m, uint64_t units, uint64_t block)
     if (units > m->n_keys) {
         return false;
     }
-    if (m->pool->runs) { /* blocks are one unit each */
-        return pkvi_runs_find_unit(m->pool->runs, m->path, block, m->groups, m->n_groups,
-                                   m->stretch, m->tables);
+    if (m->pool->runs) {
+        return pkvi_runs_find_unit(m->pool->runs, m->path, units - 1, m->groups, m->n_groups,
+                                   m->stretch, m->tables, block);
     }
     const pkv_key *key = &m->keys[units - 1];
     if (m->n_groups <= FEW) {
@@ -54,7 +54,7 @@ static uint64_t match_run(const pkvi_match *m, uint64_t most)
     uint64_t blocks = 0;
     if (m->pool->runs) {
         for (uint32_t g = 0; g < m->n_groups; g++) {
-            most = pkvi_runs_row(m->pool->runs, m->path, m->groups[g], most, m->tables[g]);
+            most = pkvi_runs_row(m->pool->runs, m->path, m->groups[g], units, most, m->tables[g]);
         }
         return most;
     }

@@ -51,10 +51,10 @@ static pkv_status create_pool(pkv_cache *c, const pkv_cache_params *params)
     p.n_blocks = c->info.n_blocks;
     p.unit = c->info.unit;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
-        const uint64_t units = c->managers[g].span / c->info.unit;
-        if (c->managers[g].rules->full || c->managers[g].rules->state) {
-            c->n_inside += units > 1;
-            p.units_per_block = pkvi_max(p.units_per_block, pkvi_min(units, 2)); /* grows */
+        const pkvi_manager *m = &c->managers[g];
+        if (m->rules->full || m->rules->state) {
+            c->n_inside += m->units > 1;
+            p.units_per_block = pkvi_max(p.units_per_block, pkvi_min(m->units, 2)); /* grows */
         }
     }
     p.lookahead = c->hash_lookahead;
@@ -113,41 +113,51 @@ static void read_plan(pkv_cache *c, const pkv_cache_params *params)
     c->watermark = (uint64_t)(params->watermark * (double)s->num_blocks);
 }
 
-/* The tree of runs finds content of blocks that are one unit each. It keeps what names a unit as
- * long as any later block of its run: where some group keeps all of a prefix, that is worth it.
- * Without one, a window, or a single state, may be all that is left of a long one. */
-static bool can_walk_runs(const pkv_cache *c)
+/* Whether a sequence keeps an eighth of the longest request in this group, or more. */
+static bool keeps_much(const pkv_cache *c, const pkvi_manager *m)
 {
-    bool ok = c->info.caching && c->n_lookups > 0 &&
-              c->managers[c->lookups[0].groups[0]].rules->full; /* the first, if there is one */
+    return m->cacheable && (m->rules->full || m->window >= pkvi_ceil_div(c->info.max_model_len, 8));
+}
+
+/* The tree of runs keeps what names a unit as long as any later block of its run: where some group
+ * keeps much of a prefix, that is worth it; without one, a window, or a single state, may be all
+ * that is left of a long one. And it cannot find what ends inside of a block. *one_size: no block
+ * is longer than a unit. */
+static bool can_walk_runs(const pkv_cache *c, bool *one_size)
+{
+    bool keeps = false, inside = c->fine;
+    *one_size = true;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         const pkvi_manager *m = &c->managers[g];
-        ok = ok && (!m->cacheable || m->span == c->info.unit);
+        const bool longer = m->cacheable && m->units > 1;
+        keeps |= keeps_much(c, m);
+        inside |= longer && m->rules->state;
+        *one_size &= !longer;
     }
-    return ok;
+    return c->info.caching && c->n_lookups > 0 && keeps && (*one_size || !inside);
 }
 
 static pkv_status choose_index(pkv_cache *c, const pkv_cache_params *p)
 {
-    const bool runs = can_walk_runs(c);
+    bool one_size;
+    const bool runs = can_walk_runs(c, &one_size), any = p->index == PKV_INDEX_AUTO;
     const bool tokens = runs && c->hash_lookahead == 0 && !p->sink.event;
-    const bool any = p->index == PKV_INDEX_AUTO;
     if (p->index > PKV_INDEX_CHAINS) {
         return pkvi_fail(PKV_E_INVAL, "pkv_cache_create: index %" PRIu32, p->index);
     }
     if (p->index == PKV_INDEX_TOKENS && !tokens) {
         return pkvi_fail(PKV_E_UNSUPPORTED,
-                         "pkv_cache_create: index PKV_INDEX_TOKENS needs caching in blocks of one "
-                         "size, with a group of full attention, without events or keys that look "
-                         "ahead");
+                         "pkv_cache_create: index PKV_INDEX_TOKENS needs caching, a group that "
+                         "keeps an eighth of the longest request, hits at ends of blocks, no "
+                         "events, and no keys that look ahead");
     }
-    if (p->index == PKV_INDEX_CHAINS && !runs) {
+    if (p->index == PKV_INDEX_CHAINS && !(runs && one_size)) {
         return pkvi_fail(PKV_E_UNSUPPORTED,
-                         "pkv_cache_create: index PKV_INDEX_CHAINS needs caching in blocks of one "
-                         "size, with a group of full attention");
+                         "pkv_cache_create: index PKV_INDEX_CHAINS needs caching, a group that "
+                         "keeps an eighth of the longest request, and blocks of one size");
     }
     c->by_tokens = p->index == PKV_INDEX_TOKENS || (any && tokens);
-    c->by_runs = runs && p->index != PKV_INDEX_KEYS;
+    c->by_runs = c->by_tokens || (runs && one_size && p->index != PKV_INDEX_KEYS);
     return PKV_OK;
 }
 

@@ -137,6 +137,7 @@ static pkv_status init_manager(pkv_cache *c, const pkv_plan *plan, uint32_t g)
         return pkvi_fail(PKV_E_OVERFLOW,
                          "pkv_cache_create: group %" PRIu32 ": its block over all ranks", g);
     }
+    m->units = m->span / c->info.unit;
     if (m->rules->recurrent && !m->rules->state &&
         !pkvi_mul(m->span, m->spec.num_speculative_blocks, &m->spare)) {
         return pkvi_fail(PKV_E_OVERFLOW, "pkv_cache_create: group %" PRIu32 ": scratch blocks", g);

@@ -77,7 +77,7 @@ static pkv_status key_whole(pkv_seq *seq, uint32_t g, uint64_t tokens)
     const pkvi_mask_in in = {keyed, whole, c->info.hit_alignment, c->retention, boundaries, n};
     const uint8_t *mask = m->rules->mask(m, &in, c->mask.at) ? c->mask.at : NULL;
     const pkv_chain chain = pkvi_chain_of(seq);
-    const pkvi_table_part part = {t->ids, keyed, whole, mask, g};
+    const pkvi_table_part part = {t->ids, keyed, whole, mask, g, m->units};
     PKVI_RETURN_IF(
         c->by_runs ? pkvi_pool_name(c->pool, &seq->body->cursor, &chain, &part)
                    : pkv_pool_cache_full(c->pool, &chain, t->ids, keyed, whole, m->span, g, mask));
@@ -104,7 +104,7 @@ static pkv_status key_prompt_tail(pkv_seq *seq, uint32_t g, uint64_t tokens)
     const pkvi_manager *m = &c->managers[g];
     const pkvi_table *t = &seq->body->tables[g];
     const uint64_t limit = m->drop ? seq->body->n_prompt : seq->body->n_prompt - 1;
-    const uint64_t boundary = pkvi_min(limit / c->info.unit, seq->body->keys.n) * c->info.unit;
+    const uint64_t boundary = pkvi_min(limit / c->info.unit, pkvi_known_units(seq)) * c->info.unit;
     if (!m->rules->full || m->span == c->info.unit || boundary == 0 || boundary > tokens ||
         boundary % m->span == 0 || boundary / m->span >= t->n) {
         return PKV_OK;
@@ -112,7 +112,14 @@ static pkv_status key_prompt_tail(pkv_seq *seq, uint32_t g, uint64_t tokens)
     const pkv_chain chain = pkvi_chain_of(seq);
     const pkv_block block = t->ids[boundary / m->span];
     end_quiet_if_replaced(c, block, boundary);
-    return pkv_pool_cache_partial(c->pool, &chain, block, boundary, g, false);
+    if (!c->by_runs) {
+        return pkv_pool_cache_partial(c->pool, &chain, block, boundary, g, false);
+    }
+    if (block != PKV_BLOCK_NULL) {
+        pkvi_pool_name_unit(c->pool, &seq->body->cursor, &chain, block, boundary / c->info.unit, g,
+                            false);
+    }
+    return PKV_OK;
 }
 
 static pkv_status key_group(pkv_seq *seq, uint32_t g, uint64_t tokens, uint64_t computed_before)

@@ -146,8 +146,8 @@ static void find_path(const pkv_seq *seq)
     pkv_cache *c = seq->cache;
     const pkvi_content content = pkvi_content_of(seq);
     const uint32_t first = c->lookups[0].groups[0];
-    pkvi_runs_find(c->pool->runs, &content, pkvi_known_units(seq), first, c->hit[first].at,
-                   &c->path);
+    const pkv_block *ids = c->managers[first].units == 1 ? c->hit[first].at : NULL;
+    pkvi_runs_find(c->pool->runs, &content, pkvi_known_units(seq), first, ids, &c->path);
 }
 
 /* Forgets the last hit; false: nothing may be looked up. */

@@ -142,9 +142,12 @@ static pkv_status key_at(pkv_seq *seq, uint32_t g, pkv_block block, uint64_t tok
 {
     pkv_cache *c = seq->cache;
     const pkv_chain chain = pkvi_chain_of(seq);
-    PKVI_RETURN_IF(c->by_runs ? pkvi_pool_name_unit(c->pool, &seq->body->cursor, &chain, block,
-                                                    tokens / c->info.unit, g, replace)
-                              : pkv_pool_cache_partial(c->pool, &chain, block, tokens, g, replace));
+    if (c->by_runs) {
+        pkvi_pool_name_unit(c->pool, &seq->body->cursor, &chain, block, tokens / c->info.unit, g,
+                            replace);
+    } else {
+        PKVI_RETURN_IF(pkv_pool_cache_partial(c->pool, &chain, block, tokens, g, replace));
+    }
     note_keyed(c, g, block);
     return PKV_OK;
 }

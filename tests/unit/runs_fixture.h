@@ -112,7 +112,7 @@ static inline void leave(tree *t, pkvi_cursor *cursor)
 static inline uint64_t name_table(tree *t, const pkvi_cursor *cursor, const pkv_block *table,
                                   uint64_t from, uint64_t to)
 {
-    return pkvi_runs_name(t->runs, cursor, &(const pkvi_table_part){table, from, to, NULL, 0});
+    return pkvi_runs_name(t->runs, cursor, &(const pkvi_table_part){table, from, to, NULL, 0, 1});
 }
 
 /* Names the last blocks of a text's units; 0 is none. Returns how many were new. */
@@ -122,7 +122,7 @@ static inline uint64_t name_in(tree *t, uint32_t group, const char *text, const 
     pkvi_cursor cursor = cursor_at(t, text);
     const uint64_t n = read_blocks(blocks, ids), from = cursor.units - n;
     memcpy(table + from, ids, (size_t)n * sizeof *ids);
-    const pkvi_table_part part = {table, from, cursor.units, NULL, group};
+    const pkvi_table_part part = {table, from, cursor.units, NULL, group, 1};
     const uint64_t named = pkvi_runs_name(t->runs, &cursor, &part);
     for (uint64_t i = 0; i < n; i++) {
         t->named[ids[i]] = ids[i] != 0;
@@ -160,7 +160,7 @@ static inline uint64_t match_in(const tree *t, uint32_t group, const pkvi_conten
 {
     pkvi_cursor path;
     pkvi_runs_find(t->runs, content, most, group, ids, &path);
-    return pkvi_runs_row(t->runs, &path, group, most, ids);
+    return pkvi_runs_row(t->runs, &path, group, 1, most, ids);
 }
 
 static inline void assert_match_in(const tree *t, uint32_t group, const char *text,

@@ -89,35 +89,94 @@ static void sparse_windows_find_the_same(void **state)
     run_indices(&params);
 }
 
+/* ---- windows alone ---- */
+
+/* Those that keep an eighth of the longest request or more. */
+static void wide_windows_alone_find_the_same(void **state)
+{
+    (void)state;
+    const pkv_spec one[] = {windowed(64)}, two[] = {windowed(16), windowed(100)},
+                   chunk[] = {chunked(48)};
+    run_groups(one, 1, 40);
+    run_groups(two, 2, 80);
+    run_groups(chunk, 1, 40);
+}
+
+static void wide_windows_with_a_drafter_find_the_same(void **state)
+{
+    (void)state;
+    const pkv_spec layers[] = {windowed(48), windowed(72)};
+    const pkv_plan_params params = with_drop(blocks_for(layers, 2, 160, LEN));
+    run_indices(&params);
+    run_looking_ahead(blocks_for(layers, 2, 160, LEN));
+}
+
+/* ---- blocks of several sizes ---- */
+
+/* With a drafter that drops blocks, and without. */
+static void run_both_sizes(const pkv_spec *layers, size_t n, uint64_t n_blocks)
+{
+    const pkv_plan_params params = blocks_for(layers, n, n_blocks, LEN), drop = with_drop(params);
+    run_sizes(&params);
+    run_sizes(&drop);
+}
+
+static void longer_blocks_of_a_window_find_the_same(void **state)
+{
+    (void)state;
+    const pkv_spec two[] = {full_of(16, 8), windowed_of(64, 32, 4)},
+                   three[] = {windowed_of(40, 16, 8), full_of(16, 8), windowed_of(130, 64, 2)};
+    run_both_sizes(two, 2, 80);
+    run_both_sizes(three, 3, 140);
+}
+
+static void longer_blocks_of_full_attention_find_the_same(void **state)
+{
+    (void)state;
+    const pkv_spec two[] = {full_of(32, 4), windowed_of(64, 16, 8)},
+                   three[] = {windowed_of(40, 16, 8), full_of(64, 2), windowed_of(100, 32, 4)};
+    run_both_sizes(two, 2, 80);
+    run_both_sizes(three, 3, 140);
+}
+
+static void sparse_windows_of_longer_blocks_find_the_same(void **state)
+{
+    (void)state;
+    const pkv_spec layers[] = {full_of(32, 4), windowed_of(40, 16, 8)};
+    pkv_plan_params params = blocks_for(layers, 2, 100, LEN);
+    params.retention_interval = 0;
+    run_sizes(&params);
+    params.retention_interval = 64;
+    run_sizes(&params);
+}
+
 /* ---- what it is not for ---- */
 
-static void assert_keys_alone(const pkv_spec *layers, size_t n)
+static void assert_no_index(const pkv_spec *layers, size_t n, uint32_t index, const char *text)
 {
     pkv_cache_params params = cache_params_of(NULL, NULL);
     const pkv_plan_params plan = blocks_for(layers, n, 60, LEN);
-    for (uint32_t index = PKV_INDEX_TOKENS; index <= PKV_INDEX_CHAINS; index += 2) {
-        params.index = index;
-        assert_no_cache_with(&plan, params, PKV_E_UNSUPPORTED, "caching in blocks of one size");
-    }
+    params.index = index;
+    assert_no_cache_with(&plan, params, PKV_E_UNSUPPORTED, text);
     end_cache(cache_of(&plan));
 }
 
 /* A window that is left of a long prompt would keep all that names it. */
-static void windows_alone_are_found_by_keys(void **state)
+static void narrow_windows_alone_are_found_by_keys(void **state)
 {
     (void)state;
-    const pkv_spec window[] = {windowed(32)}, windows[] = {windowed(32), windowed(64)},
-                   chunks[] = {chunked(64)};
-    assert_keys_alone(window, 1);
-    assert_keys_alone(windows, 2);
-    assert_keys_alone(chunks, 1);
+    const pkv_spec one[] = {windowed(39)}, two[] = {windowed(16), windowed(32)};
+    for (uint32_t index = PKV_INDEX_TOKENS; index <= PKV_INDEX_CHAINS; index += 2) {
+        assert_no_index(one, 1, index, "an eighth of the longest request");
+        assert_no_index(two, 2, index, "an eighth of the longest request");
+    }
 }
 
-static void blocks_of_two_sizes_are_found_by_keys(void **state)
+static void blocks_of_two_sizes_are_found_by_tokens_only(void **state)
 {
     (void)state;
     const pkv_spec layers[] = {full_of(16, 8), windowed_of(64, 32, 4)};
-    assert_keys_alone(layers, 2);
+    assert_no_index(layers, 2, PKV_INDEX_CHAINS, "blocks of one size");
 }
 
 int main(void)
@@ -132,8 +191,13 @@ int main(void)
         cmocka_unit_test(a_drafter_that_drops_blocks_finds_the_same),
         cmocka_unit_test(keys_that_look_ahead_are_found_the_same),
         cmocka_unit_test(sparse_windows_find_the_same),
-        cmocka_unit_test(windows_alone_are_found_by_keys),
-        cmocka_unit_test(blocks_of_two_sizes_are_found_by_keys),
+        cmocka_unit_test(wide_windows_alone_find_the_same),
+        cmocka_unit_test(wide_windows_with_a_drafter_find_the_same),
+        cmocka_unit_test(longer_blocks_of_a_window_find_the_same),
+        cmocka_unit_test(longer_blocks_of_full_attention_find_the_same),
+        cmocka_unit_test(sparse_windows_of_longer_blocks_find_the_same),
+        cmocka_unit_test(narrow_windows_alone_are_found_by_keys),
+        cmocka_unit_test(blocks_of_two_sizes_are_found_by_tokens_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

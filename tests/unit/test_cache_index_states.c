@@ -136,6 +136,37 @@ static void nobody_resumes_from_what_was_lost_meanwhile(void **state)
     }
 }
 
+/* ---- what it is not for ---- */
+
+static void assert_keys_alone(const state_model *m, const pkv_spec *layers, size_t n)
+{
+    const pkv_plan_params plan = state_plan(m, layers, n);
+    pkv_cache_params params = cache_params_of(NULL, NULL);
+    for (uint32_t index = PKV_INDEX_TOKENS; index <= PKV_INDEX_CHAINS; index += 2) {
+        params.index = index;
+        assert_no_cache_with(&plan, params, PKV_E_UNSUPPORTED, "pkv_cache_create: index");
+    }
+    end_cache(cache_of(&plan));
+}
+
+static void hits_inside_blocks_are_found_by_keys(void **state)
+{
+    (void)state;
+    const state_model m = {.block = 64, .unit = 16, .len = LEN, .n_blocks = 60};
+    const pkv_spec layers[] = {full_of(64, 8), states_of(&m)};
+    assert_keys_alone(&m, layers, 2);
+}
+
+/* Blocks of a window that are longer than a unit rule out hits inside blocks, but states are keyed
+ * there all the same. */
+static void states_of_longer_blocks_are_found_by_keys(void **state)
+{
+    (void)state;
+    const state_model m = {.block = 32, .len = LEN, .n_blocks = 60};
+    const pkv_spec layers[] = {full_of(16, 16), states_of(&m), windowed_of(64, 32, 8)};
+    assert_keys_alone(&m, layers, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +179,8 @@ int main(void)
         cmocka_unit_test(keys_that_look_ahead_find_the_same_states),
         cmocka_unit_test(nobody_resumes_in_the_step_that_writes_the_state),
         cmocka_unit_test(nobody_resumes_from_what_was_lost_meanwhile),
+        cmocka_unit_test(hits_inside_blocks_are_found_by_keys),
+        cmocka_unit_test(states_of_longer_blocks_are_found_by_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

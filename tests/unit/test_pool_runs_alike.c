@@ -29,7 +29,7 @@ static void name(fixture *f, pkv_block block, uint64_t units)
     }
     lead(f, units);
     assert_int_equal(
-        pkvi_runs_name(f->runs, &f->cursor, &(const pkvi_table_part){table, 0, units, NULL, 0}),
+        pkvi_runs_name(f->runs, &f->cursor, &(const pkvi_table_part){table, 0, units, NULL, 0, 1}),
         units);
     (void)pkvi_runs_leave(f->runs, &f->cursor, NULL, 0);
 }
@@ -54,7 +54,7 @@ static uint64_t find(const fixture *f, uint64_t units, pkv_block *ids)
 {
     pkvi_cursor path;
     pkvi_runs_find(f->runs, &f->content, units, 0, ids, &path);
-    return pkvi_runs_row(f->runs, &path, 0, units, ids);
+    return pkvi_runs_row(f->runs, &path, 0, 1, units, ids);
 }
 
 /* The blocks of whatever is found are 1, 2 and so on. */
@@ -118,7 +118,7 @@ static void units_of_one_hash_are_told_apart(void **state)
     *pkvi_run_bucket(f.runs, hash) = other.run;
     assert_int_equal(
         pkvi_runs_name(f.runs, &other,
-                       &(const pkvi_table_part){(const pkv_block[]){1}, 0, 1, NULL, 0}),
+                       &(const pkvi_table_part){(const pkv_block[]){1}, 0, 1, NULL, 0, 1}),
         1);
     f.tokens[0] = 0;
     assert_int_equal(match(&f, 1), 0);

@@ -71,7 +71,7 @@ static void blocks_that_are_masked_are_passed_over(void **state)
     const pkv_block table[] = {9, 1, 2, 3};
     const uint8_t mask[] = {1, 0, 1};
     assert_int_equal(
-        pkvi_runs_name(t.runs, &cursor, &(const pkvi_table_part){table, 1, 4, mask, 1}), 2);
+        pkvi_runs_name(t.runs, &cursor, &(const pkvi_table_part){table, 1, 4, mask, 1, 1}), 2);
     t.named[1] = t.named[3] = true;
     assert_true(pkvi_runs_is_named(t.runs, &cursor, 1, 1, 1));
     assert_false(pkvi_runs_is_named(t.runs, &cursor, 2, 1, 2));
@@ -99,7 +99,7 @@ static bool find_unit(const tree *t, const pkvi_cursor *path, uint64_t unit, pkv
 {
     static const uint32_t groups[] = {0, 1};
     pkv_block ids[2][MAX_UNITS], *tables[] = {ids[0], ids[1]};
-    const bool all = pkvi_runs_find_unit(t->runs, path, unit, groups, 2, stretch, tables);
+    const bool all = pkvi_runs_find_unit(t->runs, path, unit, groups, 2, stretch, tables, unit);
     found[0] = all ? ids[0][unit] : 0;
     found[1] = all ? ids[1][unit] : 0;
     return all;

@@ -123,8 +123,8 @@ static void expect_units(model *m, const char *text)
         for (uint32_t g = 0; g < n_groups; g++) {
             all = all && first_named(m, groups[g], text, unit + 1) != 0;
         }
-        assert_true(
-            pkvi_runs_find_unit(m->t.runs, &path, unit, groups, n_groups, &stretch, tables) == all);
+        assert_true(pkvi_runs_find_unit(m->t.runs, &path, unit, groups, n_groups, &stretch, tables,
+                                        unit) == all);
         for (uint32_t g = 0; all && g < n_groups; g++) {
             assert_int_equal(tables[g][unit], first_named(m, groups[g], text, unit + 1));
         }
@@ -248,7 +248,7 @@ static void do_name(model *m)
             named++;
         }
     }
-    const pkvi_table_part part = {table, from, to, masked ? mask : NULL, group};
+    const pkvi_table_part part = {table, from, to, masked ? mask : NULL, group, 1};
     assert_int_equal(pkvi_runs_name(m->t.runs, &h->cursor, &part), named);
 }
 

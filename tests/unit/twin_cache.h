@@ -38,7 +38,7 @@ typedef struct twin {
     pkv_hasher *hasher;
     bool separate;   /* the second advances by separate calls */
     uint64_t seldom; /* they are compared after one of so many operations; 0: after each */
-    bool extras, ready, events, junctions;
+    bool extras, ready, events, junctions, several_sizes; /* several_sizes: of blocks */
     uint32_t n_groups;
     double watermark;
     uint64_t len, n_blocks, lookahead, encoder; /* lookahead: tokens that keys look ahead */
@@ -173,7 +173,9 @@ static inline void compare_pools(const twin *t)
         n[k] = pkv_pool_free_list(pool[k], ids[k], MANY_BLOCKS);
     }
     assert_same_blocks(ids[0], n[0], ids[1], n[1]);
-    assert_int_equal(pkv_pool_key_count(pool[0]), pkv_pool_key_count(pool[1]));
+    if (!t->several_sizes) { /* ends of prompts inside of blocks are keys, but have no places */
+        assert_int_equal(pkv_pool_key_count(pool[0]), pkv_pool_key_count(pool[1]));
+    }
     for (pkv_block b = 0; b < t->n_blocks; b++) {
         assert_int_equal(pkv_pool_block_tokens(pool[0], b), pkv_pool_block_tokens(pool[1], b));
     }

@@ -7,19 +7,34 @@
 enum { INDEX_OPS = 20000 };
 
 /* Two caches of one plan, by this index and by the index of keys. */
+static inline void run_against_keys(twin *t, const pkv_plan_params *params, uint32_t index)
+{
+    t->extras = true;
+    begin_twin(t, params, (const uint32_t[]){index, PKV_INDEX_KEYS});
+    run_twin(t, INDEX_OPS);
+    assert_true(number_from("PKV_RANDOM_OPS", INDEX_OPS) < INDEX_OPS ||
+                (t->tagged > 5 && t->refusals > 0));
+    end_twin(t);
+}
+
 static inline void run_index_twins(const pkv_plan_params *params, uint32_t index, bool events,
                                    bool ready)
 {
     static twin t;
     memset(&t, 0, sizeof t);
-    t.extras = true;
     t.events = events;
     t.ready = ready;
-    begin_twin(&t, params, (const uint32_t[]){index, PKV_INDEX_KEYS});
-    run_twin(&t, INDEX_OPS);
-    assert_true(number_from("PKV_RANDOM_OPS", INDEX_OPS) < INDEX_OPS ||
-                (t.tagged > 5 && t.refusals > 0));
-    end_twin(&t);
+    run_against_keys(&t, params, index);
+}
+
+/* Blocks of several sizes are found by tokens only: with events, ends of prompts inside of blocks
+ * are told. */
+static inline void run_sizes(const pkv_plan_params *params)
+{
+    static twin t;
+    memset(&t, 0, sizeof t);
+    t.several_sizes = true;
+    run_against_keys(&t, params, PKV_INDEX_TOKENS);
 }
 
 /* By every index but that of keys. */
