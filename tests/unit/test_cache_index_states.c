@@ -72,6 +72,17 @@ static void keys_that_look_ahead_find_the_same_states(void **state)
     run_looking_ahead(state_plan(&m, layers, 2));
 }
 
+/* Attention is shared out over two ranks, so that its blocks are as long as those of the states. */
+static void states_beside_attention_over_two_ranks_find_the_same(void **state)
+{
+    (void)state;
+    state_model m = {.block = 2 * BLOCK, .len = LEN, .n_blocks = 60};
+    const pkv_spec layers[] = {full_of(BLOCK, 16), states_of(&m)};
+    pkv_plan_params params = state_plan(&m, layers, 2);
+    params.dcp = 2;
+    run_indices(&params);
+}
+
 /* ---- one by one ---- */
 
 static pkv_cache *cache_by(uint32_t index)
@@ -138,9 +149,8 @@ static void nobody_resumes_from_what_was_lost_meanwhile(void **state)
 
 /* ---- what it is not for ---- */
 
-static void assert_keys_alone(const state_model *m, const pkv_spec *layers, size_t n)
+static void assert_keys_alone(pkv_plan_params plan)
 {
-    const pkv_plan_params plan = state_plan(m, layers, n);
     pkv_cache_params params = cache_params_of(NULL, NULL);
     for (uint32_t index = PKV_INDEX_TOKENS; index <= PKV_INDEX_CHAINS; index += 2) {
         params.index = index;
@@ -154,7 +164,18 @@ static void hits_inside_blocks_are_found_by_keys(void **state)
     (void)state;
     const state_model m = {.block = 64, .unit = 16, .len = LEN, .n_blocks = 60};
     const pkv_spec layers[] = {full_of(64, 8), states_of(&m)};
-    assert_keys_alone(&m, layers, 2);
+    assert_keys_alone(state_plan(&m, layers, 2));
+}
+
+/* Attention over two ranks has blocks of two units here, and hits end inside of them. */
+static void hits_inside_blocks_of_all_ranks_are_found_by_keys(void **state)
+{
+    (void)state;
+    const state_model m = {.block = BLOCK, .len = LEN, .n_blocks = 60};
+    const pkv_spec layers[] = {full_of(BLOCK, 8), states_of(&m)};
+    pkv_plan_params params = state_plan(&m, layers, 2);
+    params.dcp = 2;
+    assert_keys_alone(params);
 }
 
 /* Blocks of a window that are longer than a unit rule out hits inside blocks, but states are keyed
@@ -164,7 +185,7 @@ static void states_of_longer_blocks_are_found_by_keys(void **state)
     (void)state;
     const state_model m = {.block = 32, .len = LEN, .n_blocks = 60};
     const pkv_spec layers[] = {full_of(16, 16), states_of(&m), windowed_of(64, 32, 8)};
-    assert_keys_alone(&m, layers, 3);
+    assert_keys_alone(state_plan(&m, layers, 3));
 }
 
 int main(void)
@@ -177,9 +198,11 @@ int main(void)
         cmocka_unit_test(checkpoints_with_a_drafter_find_the_same),
         cmocka_unit_test(states_beside_windows_find_the_same),
         cmocka_unit_test(keys_that_look_ahead_find_the_same_states),
+        cmocka_unit_test(states_beside_attention_over_two_ranks_find_the_same),
         cmocka_unit_test(nobody_resumes_in_the_step_that_writes_the_state),
         cmocka_unit_test(nobody_resumes_from_what_was_lost_meanwhile),
         cmocka_unit_test(hits_inside_blocks_are_found_by_keys),
+        cmocka_unit_test(hits_inside_blocks_of_all_ranks_are_found_by_keys),
         cmocka_unit_test(states_of_longer_blocks_are_found_by_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
