@@ -67,7 +67,7 @@ PKV_API uint64_t pkv_pool_free_count(const pkv_pool *pool);
 /** 1 - free / (n_blocks - 1); 0 for a pool of the null block alone. */
 PKV_API double pkv_pool_usage(const pkv_pool *pool);
 /** Keys by which something can be found; copies of equal content count once. Where a cache finds
- *  content by tokens, ends of prompts inside of blocks do not count. */
+ *  content by tokens, ends of prompts inside of blocks do not count beside the whole block. */
 PKV_API uint64_t pkv_pool_key_count(const pkv_pool *pool);
 /** Blocks that were handed out again while their content could still be found, since create. */
 PKV_API uint64_t pkv_pool_evicted(const pkv_pool *pool);

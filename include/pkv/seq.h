@@ -28,9 +28,10 @@ typedef enum pkv_index {
     PKV_INDEX_AUTO = 0,   /**< by tokens where it can be; else by chains where it can be; else by
                                keys */
     PKV_INDEX_TOKENS = 1, /**< by comparing tokens: where a group keeps all of a prefix, or a
-                               window of an eighth of the longest request and more, and hits end
-                               where blocks do; without an event sink or keys that look ahead. Keys
-                               are computed when they are asked for */
+                               window of an eighth of the longest request and more, and hits and
+                               recurrent states end where blocks do; without an event sink or keys
+                               that look ahead. Keys are computed when they are asked for, and none
+                               can be given */
     PKV_INDEX_KEYS = 2,   /**< by keys, which are computed as tokens come, or given */
     PKV_INDEX_CHAINS = 3  /**< by keys, each found behind the one before it, at the speed of memory:
                                as TOKENS, with event sinks and keys that look ahead as well, but if

@@ -13,8 +13,8 @@
  * unit without a block stays as long as something hangs on it: a later unit with a block, or a
  * sequence.
  *
- * A block of several units has its place at the last of them, and in the rows of its group nothing
- * lies at the others; a prefix that ends inside of a block cannot be found this way.
+ * A block of several units has its place at the last of them; before it is whole, perhaps at one
+ * within, where no search looks: a prefix that ends inside of a block cannot be found this way.
  *
  * Where somebody wants keys, the "tokens" of a unit are the PKVI_KEY_WORDS words of its key: a key
  * names all before it, so equal keys are the same place. */

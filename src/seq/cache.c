@@ -113,16 +113,19 @@ static void read_plan(pkv_cache *c, const pkv_cache_params *params)
     c->watermark = (uint64_t)(params->watermark * (double)s->num_blocks);
 }
 
-/* Whether a sequence keeps an eighth of the longest request in this group, or more. */
+/* Whether a hit in this group needs an eighth of the longest request in blocks, or all. Chunks need
+ * none before the last one, of which one block may be there. */
 static bool keeps_much(const pkv_cache *c, const pkvi_manager *m)
 {
-    return m->cacheable && (m->rules->full || m->window >= pkvi_ceil_div(c->info.max_model_len, 8));
+    const bool wide = !m->rules->aligned && m->window >= pkvi_ceil_div(c->info.max_model_len, 8);
+    return m->cacheable && (m->rules->full || wide);
 }
 
 /* The tree of runs keeps what names a unit as long as any later block of its run: where some group
  * keeps much of a prefix, that is worth it; without one, a window, or a single state, may be all
- * that is left of a long one. And it cannot find what ends inside of a block. *one_size: no block
- * is longer than a unit. */
+ * that is left of a long one. And it cannot find what ends inside of a block: hits that may, and
+ * states of several units, which are keyed there whether hits may or not. *one_size: no block is
+ * longer than a unit. */
 static bool can_walk_runs(const pkv_cache *c, bool *one_size)
 {
     bool keeps = false, inside = c->fine;
@@ -147,14 +150,14 @@ static pkv_status choose_index(pkv_cache *c, const pkv_cache_params *p)
     }
     if (p->index == PKV_INDEX_TOKENS && !tokens) {
         return pkvi_fail(PKV_E_UNSUPPORTED,
-                         "pkv_cache_create: index PKV_INDEX_TOKENS needs caching, a group that "
-                         "keeps an eighth of the longest request, hits at ends of blocks, no "
-                         "events, and no keys that look ahead");
+                         "pkv_cache_create: index PKV_INDEX_TOKENS needs caching, full attention "
+                         "or a window of an eighth of the longest request, hits and states at ends "
+                         "of blocks, no events, and no keys that look ahead");
     }
     if (p->index == PKV_INDEX_CHAINS && !(runs && one_size)) {
         return pkvi_fail(PKV_E_UNSUPPORTED,
-                         "pkv_cache_create: index PKV_INDEX_CHAINS needs caching, a group that "
-                         "keeps an eighth of the longest request, and blocks of one size");
+                         "pkv_cache_create: index PKV_INDEX_CHAINS needs caching, full attention "
+                         "or a window of an eighth of the longest request, and blocks of one size");
     }
     c->by_tokens = p->index == PKV_INDEX_TOKENS || (any && tokens);
     c->by_runs = c->by_tokens || (runs && one_size && p->index != PKV_INDEX_KEYS);

@@ -1,10 +1,10 @@
 /* content.c  What names the content of a sequence: its keys, or its tokens; where the tree of runs
  * finds it, either, each unit behind the one before it.
  *
- * Where nobody wants keys, they are not computed: full attention finds equal content by comparing
- * tokens, and takes the same decisions. What else a unit depends on, an adapter, media, a salt, is
- * its tag: a digest of the unit with its extras, for units that have some. The adapter and the salt
- * are in that of the first unit, and all others come after it. */
+ * Where nobody wants keys, they are not computed: equal content is found by comparing tokens, and
+ * the decisions are the same. What else a unit depends on, an adapter, media, a salt, is its tag: a
+ * digest of the unit with its extras, for units that have some. The adapter and the salt are in
+ * that of the first unit, and all others come after it. */
 #include <string.h>
 
 #include "base/error.h"

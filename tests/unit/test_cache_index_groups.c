@@ -96,10 +96,10 @@ static void wide_windows_alone_find_the_same(void **state)
 {
     (void)state;
     const pkv_spec one[] = {windowed(64)}, two[] = {windowed(16), windowed(100)},
-                   chunk[] = {chunked(48)};
+                   chunk[] = {chunked(48), windowed(40)};
     run_groups(one, 1, 40);
     run_groups(two, 2, 80);
-    run_groups(chunk, 1, 40);
+    run_groups(chunk, 2, 80);
 }
 
 static void wide_windows_with_a_drafter_find_the_same(void **state)
@@ -161,14 +161,17 @@ static void assert_no_index(const pkv_spec *layers, size_t n, uint32_t index, co
     end_cache(cache_of(&plan));
 }
 
-/* A window that is left of a long prompt would keep all that names it. */
-static void narrow_windows_alone_are_found_by_keys(void **state)
+/* A window that is left of a long prompt would keep all that names it; so would the one block of a
+ * chunk that a hit may consist of. */
+static void narrow_windows_and_chunks_alone_are_found_by_keys(void **state)
 {
     (void)state;
-    const pkv_spec one[] = {windowed(39)}, two[] = {windowed(16), windowed(32)};
+    const pkv_spec one[] = {windowed(39)}, two[] = {windowed(16), windowed(32)},
+                   chunk[] = {chunked(128)};
     for (uint32_t index = PKV_INDEX_TOKENS; index <= PKV_INDEX_CHAINS; index += 2) {
         assert_no_index(one, 1, index, "an eighth of the longest request");
         assert_no_index(two, 2, index, "an eighth of the longest request");
+        assert_no_index(chunk, 1, index, "an eighth of the longest request");
     }
 }
 
@@ -196,7 +199,7 @@ int main(void)
         cmocka_unit_test(longer_blocks_of_a_window_find_the_same),
         cmocka_unit_test(longer_blocks_of_full_attention_find_the_same),
         cmocka_unit_test(sparse_windows_of_longer_blocks_find_the_same),
-        cmocka_unit_test(narrow_windows_alone_are_found_by_keys),
+        cmocka_unit_test(narrow_windows_and_chunks_alone_are_found_by_keys),
         cmocka_unit_test(blocks_of_two_sizes_are_found_by_tokens_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -173,7 +173,7 @@ static inline void compare_pools(const twin *t)
         n[k] = pkv_pool_free_list(pool[k], ids[k], MANY_BLOCKS);
     }
     assert_same_blocks(ids[0], n[0], ids[1], n[1]);
-    if (!t->several_sizes) { /* ends of prompts inside of blocks are keys, but have no places */
+    if (!t->several_sizes) { /* a whole block is not named for an end inside as well */
         assert_int_equal(pkv_pool_key_count(pool[0]), pkv_pool_key_count(pool[1]));
     }
     for (pkv_block b = 0; b < t->n_blocks; b++) {
