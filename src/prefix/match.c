@@ -12,7 +12,7 @@ static bool match_units(const pkvi_match *m, uint64_t units, uint64_t block)
 {
     enum { FEW = 16 };
     pkv_block ids[FEW];
-    if (units > m->n_keys) {
+    if (units > m->n_units) {
         return false;
     }
     if (m->pool->runs) {
@@ -58,9 +58,9 @@ static uint64_t match_run(const pkvi_match *m, uint64_t most)
         }
         return most;
     }
-    if (m->n_groups == 1 && m->n_keys >= units) {
+    if (m->n_groups == 1 && m->n_units >= units) {
         return pkvi_index_find_run(m->pool, m->keys + units - 1, units,
-                                   pkvi_min(most, m->n_keys / units), m->groups[0], m->tables[0]);
+                                   pkvi_min(most, m->n_units / units), m->groups[0], m->tables[0]);
     }
     while (blocks < most && match_block(m, blocks)) {
         blocks++;
@@ -80,7 +80,7 @@ static uint64_t match_inside(const pkvi_match *m, uint64_t blocks, uint64_t max_
 {
     const uint64_t scale = m->block_size / m->alignment;
     const uint64_t first = blocks * scale;
-    uint64_t at = pkvi_min(pkvi_min(first + scale - 1, max_tokens / m->alignment), m->n_keys);
+    uint64_t at = pkvi_min(pkvi_min(first + scale - 1, max_tokens / m->alignment), m->n_units);
     while (at > first && !match_units(m, at, blocks)) {
         at--;
     }
@@ -121,7 +121,7 @@ uint64_t pkvi_match_chunk(const pkvi_match *m, uint64_t first_block, uint64_t ma
 uint64_t pkvi_match_state(const pkvi_match *m, uint64_t max_tokens, uint64_t *n_blocks)
 {
     const uint64_t step = is_fine(m) ? m->alignment : m->block_size;
-    for (uint64_t i = pkvi_min(max_tokens / step, m->n_keys * m->unit / step); i > 0; i--) {
+    for (uint64_t i = pkvi_min(max_tokens / step, m->n_units * m->unit / step); i > 0; i--) {
         const uint64_t tokens = i * step, block = pkvi_ceil_div(tokens, m->block_size) - 1;
         if ((!is_fine(m) && tokens % m->alignment != 0) ||
             !match_units(m, tokens / m->unit, block)) {
@@ -161,7 +161,8 @@ uint64_t pkvi_match_window(const pkvi_match *m, uint64_t window, uint64_t max_to
                            uint64_t *n_blocks)
 {
     const uint64_t need = pkvi_window_blocks(window, m->block_size, m->drop);
-    uint64_t run = 0, blocks = 0, i = max_tokens / m->block_size;
+    uint64_t run = 0, blocks = 0;
+    uint64_t i = pkvi_min(max_tokens, m->n_units * m->unit) / m->block_size;
     bool found = false;
     while (i > 0 && !found) {
         i--;

@@ -16,12 +16,12 @@ typedef struct pkvi_match {
     const pkv_pool *pool;
     const pkvi_cursor *path; /* for pools that find content by runs: how far its places go */
     pkvi_stretch *stretch;   /* scratch, of this path */
-    const pkv_key *keys;     /* for the others: [n_keys] one per unit */
-    uint64_t n_keys, unit;
-    uint64_t block_size;    /* tokens; a multiple of the unit */
-    uint64_t alignment;     /* tokens; a hit is a multiple of it */
-    bool drop;              /* the last matched block is given up for a drafter */
-    const uint32_t *groups; /* [n_groups] */
+    const pkv_key *keys;     /* for the others: [n_units] one per unit */
+    uint64_t n_units, unit;  /* n_units: of the prefix that may be there */
+    uint64_t block_size;     /* tokens; a multiple of the unit */
+    uint64_t alignment;      /* tokens; a hit is a multiple of it */
+    bool drop;               /* the last matched block is given up for a drafter */
+    const uint32_t *groups;  /* [n_groups] */
     uint32_t n_groups;
     pkv_block **tables; /* [n_groups], each with room for every block of the prefix */
 } pkvi_match;

@@ -47,7 +47,7 @@ static void assert_found(question q, uint64_t tokens, const char *table)
     pkv_pool *pool = pool_with(q.cached);
     const pkvi_match m = {.pool = pool,
                           .keys = keys,
-                          .n_keys = N,
+                          .n_units = N,
                           .unit = 2,
                           .block_size = 2,
                           .alignment = q.alignment ? q.alignment : 2,
@@ -176,7 +176,7 @@ static void a_fine_hit_ends_inside_a_block(void **state)
     assert_ok(pkv_pool_cache_partial(pool, &chain, ids[1], 12, group, false));
     pkvi_match m = {.pool = pool,
                     .keys = keys,
-                    .n_keys = N,
+                    .n_units = N,
                     .unit = 2,
                     .block_size = 8,
                     .alignment = 2,
