@@ -150,11 +150,20 @@ void bench_xxh3_inline(const bench_messages *messages);
 
 /* ---- caches ---- */
 
+/* One group of full attention, or a second one as well. */
+typedef enum bench_layers {
+    BENCH_FULL,
+    BENCH_WINDOW,
+    BENCH_STATES, /* recurrent ones */
+    BENCH_SIZES   /* a window; the blocks of full attention are twice as long */
+} bench_layers;
+
 typedef struct bench_cache_params {
     uint64_t blocks, max_model_len;
-    bool caching, window; /* window: a second group */
-    bool dense;           /* every block of it can be found, not only ends of prompts */
-    pkv_index index;      /* AUTO: nobody wants the keys of blocks */
+    bench_layers layers;
+    bool caching;
+    bool dense;      /* every block of the second group can be found, not only ends of prompts */
+    pkv_index index; /* AUTO: nobody wants the keys of blocks */
     bench_heap *heap;
 } bench_cache_params;
 

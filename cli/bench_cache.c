@@ -1,16 +1,16 @@
-/* bench_cache.c  Caches of `pagedkv bench`: one full group, or one more with a window. */
+/* bench_cache.c  Caches of `pagedkv bench`: one full group, or one more beside it. */
 #include <stdlib.h>
 
 #include "bench.h"
 
 enum { WINDOW = 512, HASH = PKV_HASH_SHA256_CBOR };
 
-static pkv_spec spec_of(uint32_t kind)
+static pkv_spec attention(uint32_t kind, uint64_t block_size, uint32_t heads)
 {
     pkv_spec spec;
     bench_need(pkv_spec_init(&spec, kind) == PKV_OK, "spec");
-    spec.block_size = BENCH_UNIT;
-    spec.num_kv_heads = 1;
+    spec.block_size = block_size;
+    spec.num_kv_heads = heads;
     spec.head_size = 8;
     spec.dtype = PKV_DTYPE_BFLOAT16;
     spec.sliding_window = kind == PKV_KIND_SLIDING_WINDOW ? WINDOW : 0;
@@ -18,19 +18,38 @@ static pkv_spec spec_of(uint32_t kind)
     return spec;
 }
 
+/* state: stays as long as the spec is used. */
+static pkv_spec states(const pkv_state *state)
+{
+    pkv_spec spec;
+    bench_need(pkv_spec_init(&spec, PKV_KIND_MAMBA) == PKV_OK, "spec");
+    spec.block_size = BENCH_UNIT;
+    spec.mamba_mode = PKV_MAMBA_ALIGN;
+    spec.states = state;
+    spec.n_states = 1;
+    bench_need(pkv_spec_finish(&spec) == PKV_OK, "spec");
+    return spec;
+}
+
 pkv_cache *bench_cache(const bench_cache_params *params)
 {
-    const pkv_spec layers[] = {spec_of(PKV_KIND_FULL), spec_of(PKV_KIND_SLIDING_WINDOW)};
-    const pkv_alloc hooks = bench_hooks(params->heap);
+    const bool sizes = params->layers == BENCH_SIZES;
+    const pkv_spec full = attention(PKV_KIND_FULL, sizes ? 2 * BENCH_UNIT : BENCH_UNIT, 1);
     uint64_t page;
+    bench_need(pkv_spec_page_bytes(&full, &page) == PKV_OK, "page");
+    const pkv_state state = {PKV_DTYPE_UINT8, 1, {page}};
+    const pkv_spec layers[] = {full,
+                               params->layers == BENCH_STATES
+                                   ? states(&state)
+                                   : attention(PKV_KIND_SLIDING_WINDOW, BENCH_UNIT, sizes ? 2 : 1)};
+    const pkv_alloc hooks = bench_hooks(params->heap);
     pkv_plan_params plan_params;
     pkv_cache_params cache_params;
     pkv_plan *plan;
     pkv_cache *cache;
-    bench_need(pkv_spec_page_bytes(&layers[0], &page) == PKV_OK, "page");
     pkv_plan_params_init(&plan_params);
     plan_params.layers = layers;
-    plan_params.n_layers = params->window ? 2 : 1;
+    plan_params.n_layers = params->layers == BENCH_FULL ? 1 : 2;
     plan_params.available_bytes = (int64_t)(params->blocks * page); /* a layer in each group */
     plan_params.max_model_len = params->max_model_len;
     plan_params.caching = params->caching;

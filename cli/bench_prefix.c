@@ -1,8 +1,9 @@
 /* bench_prefix.c  pagedkv bench prefix: keys of a prompt, and how long a cached one is looked for.
  *
- * Four caches hold many prompts: one whose keys nobody wants, one with a second group that has a
- * window, one whose keys somebody does want, found as chains, and one in which each key is looked
- * for by itself, as where hits end inside blocks.
+ * Six caches hold many prompts: one whose keys nobody wants, three with a second group as well (a
+ * window; recurrent states; a window beside longer blocks), one whose keys somebody does want,
+ * found as chains, and one in which each key is looked for by itself, as where hits end inside
+ * blocks.
  * Each prompt was one request; and there is one path that was built by 32 requests: request i has
  * the first i 32nds of it and then tokens of its own. What is looked up is a cached prompt and one
  * token more, so that the hit is the whole prompt. Each sample looks up once, in a sequence of its
@@ -23,6 +24,8 @@ static const bench_row rows[] = {
     {"32_branches", "us/prompt", COMPARE, "8 us for 32,768 tokens", "1.5 memcmp", false},
     {"hybrid_one_run", "us/prompt", COMPARE, "4 us for 32,768 tokens", "1.5 memcmp", false},
     {"hybrid_32_branches", "us/prompt", COMPARE, "8 us for 32,768 tokens", "1.5 memcmp", false},
+    {"states_one_run", "us/prompt", COMPARE, "4 us for 32,768 tokens", "1.5 memcmp", false},
+    {"sizes_one_run", "us/prompt", COMPARE, "4 us for 32,768 tokens", "1.5 memcmp", false},
     {"open", "us/prompt", "tokens copied", NULL, NULL, false},
     {"open_keys", "us/prompt", "digests, memcmp of the keys", "key chain + 20 ns/block", NULL,
      false},
@@ -38,6 +41,8 @@ enum row {
     BRANCHED,
     HYBRID,
     HYBRID_BRANCHED,
+    STATES,
+    SIZES,
     OPEN,
     OPEN_KEYS,
     READY_KEYS,
@@ -49,11 +54,12 @@ enum row {
 typedef struct filled {
     pkv_cache *cache;
     pkv_seq *other; /* a request for the first prompt */
+    uint64_t hit;   /* of a prompt */
     bench_heap heap;
 } filled;
 
 typedef struct lookup_bench {
-    filled plain, hybrid, keyed, indexed;
+    filled plain, hybrid, states, sizes, keyed, indexed;
     int32_t *tokens; /* [n + 1] of the request */
     pkv_key *keys;   /* [blocks] */
     bench_nodes *entries;
@@ -103,20 +109,25 @@ static void fill_branches(lookup_bench *b, filled *f)
     }
 }
 
-/* Half of the prompts, the path, the other half; and the other request's prompt, which is 0. */
-static void fill(lookup_bench *b, filled *f, pkv_index index, bool window)
+/* Half of the prompts, the path, the other half; and the other request's prompt, which is 0. No
+ * path where states are, which are there when a step has run, and where hits are longer than units.
+ */
+static void fill(lookup_bench *b, filled *f, pkv_index index, bench_layers layers)
 {
+    const uint64_t longest = layers == BENCH_SIZES ? 2 * BENCH_UNIT : BENCH_UNIT;
+    const bool two = layers != BENCH_FULL;
     f->cache = bench_cache(&(bench_cache_params){
-        .blocks = (b->prompts + 4) * b->blocks * (window ? 2 : 1) + 1, /* a path has two prompts' */
+        .blocks = (b->prompts + 4) * b->blocks * (two ? 2 : 1) + 1, /* a path has two prompts' */
         .max_model_len = 2 * b->n + BENCH_UNIT,
         .caching = true,
-        .window = window,
-        .dense = window,
+        .layers = layers,
+        .dense = two,
         .index = index,
         .heap = &f->heap});
+    f->hit = b->n / longest * longest;
     bench_scramble(f->cache, &b->state);
     for (uint64_t i = 0; i <= b->prompts; i++) {
-        if (i == b->prompts / 2) {
+        if (i == b->prompts / 2 && layers <= BENCH_WINDOW) {
             fill_branches(b, f);
         }
         write_prompt(b, i);
@@ -136,15 +147,17 @@ static void lookup_init(lookup_bench *b, const bench_params *params)
     b->entries = bench_nodes_new((b->prompts + 4) * b->blocks, 64);
     bench_twins_init(&b->twins, b->n * sizeof *b->tokens, b->prompts);
     bench_twins_init(&b->key_twins, b->blocks * sizeof *b->keys, b->prompts);
-    fill(b, &b->plain, PKV_INDEX_AUTO, false);
-    fill(b, &b->hybrid, PKV_INDEX_AUTO, true);
-    fill(b, &b->keyed, PKV_INDEX_CHAINS, false);
-    fill(b, &b->indexed, PKV_INDEX_KEYS, false);
+    fill(b, &b->plain, PKV_INDEX_AUTO, BENCH_FULL);
+    fill(b, &b->hybrid, PKV_INDEX_AUTO, BENCH_WINDOW);
+    fill(b, &b->states, PKV_INDEX_AUTO, BENCH_STATES);
+    fill(b, &b->sizes, PKV_INDEX_AUTO, BENCH_SIZES);
+    fill(b, &b->keyed, PKV_INDEX_CHAINS, BENCH_FULL);
+    fill(b, &b->indexed, PKV_INDEX_KEYS, BENCH_FULL);
 }
 
 static void lookup_end(lookup_bench *b)
 {
-    filled *const all[] = {&b->plain, &b->hybrid, &b->keyed, &b->indexed};
+    filled *const all[] = {&b->plain, &b->hybrid, &b->states, &b->sizes, &b->keyed, &b->indexed};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         bench_close(all[i]->other);
         pkv_cache_destroy(all[i]->cache);
@@ -187,7 +200,7 @@ static parts request(lookup_bench *b, filled *f, bench_set set, const pkv_key *k
     const double looking = bench_now();
     const pkv_status status = pkv_seq_lookup(seq, &hit);
     p.lookup = bench_now() - looking;
-    bench_need(status == PKV_OK && hit.tokens == b->n, "the hit is gone");
+    bench_need(status == PKV_OK && hit.tokens == f->hit, "the hit is gone");
     bench_close(seq);
     return p;
 }
@@ -253,6 +266,8 @@ static void run_once(lookup_bench *b, bench_table *table, size_t run, bench_set 
     const parts branched = requests(b, &b->plain, set, true, false, true);
     const parts hybrid = requests(b, &b->hybrid, set, false, false, true);
     const parts hybrid_branched = requests(b, &b->hybrid, set, true, false, true);
+    const parts states = requests(b, &b->states, set, false, false, true);
+    const parts sizes = requests(b, &b->sizes, set, false, false, true);
     const wanted keyed = wanted_requests(b, &b->keyed, set);
     const wanted indexed = wanted_requests(b, &b->indexed, set);
     const double keys = chain(b, set);
@@ -266,6 +281,8 @@ static void run_once(lookup_bench *b, bench_table *table, size_t run, bench_set 
     add_us(table, run, HYBRID, set, (bench_sample){hybrid.lookup, memcmp_ns, run_bound});
     add_us(table, run, HYBRID_BRANCHED, set,
            (bench_sample){hybrid_branched.lookup, memcmp_ns, path_bound});
+    add_us(table, run, STATES, set, (bench_sample){states.lookup, memcmp_ns, run_bound});
+    add_us(table, run, SIZES, set, (bench_sample){sizes.lookup, memcmp_ns, run_bound});
     add_us(table, run, OPEN, set, (bench_sample){one_run.open, copy, 0});
     add_us(table, run, OPEN_KEYS, set,
            (bench_sample){keyed.open, digests + key_memcmp, keys + 20 * blocks});

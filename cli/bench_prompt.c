@@ -8,7 +8,7 @@
 #include "bench.h"
 
 enum { ROUNDS = 5, SLACK = 64 };
-enum { PLAIN, KEYED, INDEXED, HYBRID, EVICTING, N_KINDS }; /* kinds of caches */
+enum { PLAIN, KEYED, INDEXED, HYBRID, STATES, SIZES, EVICTING, N_KINDS }; /* kinds of caches */
 enum { OPEN_ALLOCATE, ALLOCATE, CLOSE, N_PARTS };
 
 #define NODES "16 and 64 bytes a block"
@@ -28,6 +28,12 @@ static const bench_row rows[] = {
     {"hybrid_open_allocate", "us/prompt", COPY_NODES ", twice", NULL, NULL, false},
     {"hybrid_allocate", "us/prompt", NODES ", twice", NULL, NULL, false},
     {"hybrid_close", "us/prompt", "16 bytes a block, twice", NULL, NULL, false},
+    {"states_open_allocate", "us/prompt", COPY_NODES, NULL, NULL, false},
+    {"states_allocate", "us/prompt", NODES, NULL, NULL, false},
+    {"states_close", "us/prompt", "16 bytes a block", NULL, NULL, false},
+    {"sizes_open_allocate", "us/prompt", COPY_NODES ", 1.5 times", NULL, NULL, false},
+    {"sizes_allocate", "us/prompt", NODES ", 1.5 times", NULL, NULL, false},
+    {"sizes_close", "us/prompt", "16 bytes a block, 1.5 times", NULL, NULL, false},
     {"evict_open_allocate", "us/prompt", COPY_NODES, NULL, NULL, false},
     {"evict_allocate", "us/prompt", NODES, NULL, NULL, false},
     {"evict_close", "us/prompt", "16 bytes a block", NULL, NULL, false},
@@ -50,15 +56,23 @@ typedef struct prompt_bench {
     uint64_t n, blocks, state;
 } prompt_bench;
 
+static bench_layers layers_of(size_t kind)
+{
+    return kind == HYBRID   ? BENCH_WINDOW
+           : kind == STATES ? BENCH_STATES
+           : kind == SIZES  ? BENCH_SIZES
+                            : BENCH_FULL;
+}
+
 static void cache_init(prompt_bench *b, size_t kind, bench_set set, uint64_t blocks)
 {
     prompt_cache *c = &b->caches[kind][set];
-    const uint64_t least = (kind == HYBRID ? 2 : 1) * b->blocks + SLACK + 1;
+    const uint64_t least = (kind == HYBRID || kind == SIZES ? 2 : 1) * b->blocks + SLACK + 1;
     c->cache =
         bench_cache(&(bench_cache_params){.blocks = set == HOT || blocks < least ? least : blocks,
                                           .max_model_len = b->n,
                                           .caching = true,
-                                          .window = kind == HYBRID,
+                                          .layers = layers_of(kind),
                                           .index = kind == KEYED     ? PKV_INDEX_CHAINS
                                                    : kind == INDEXED ? PKV_INDEX_KEYS
                                                                      : PKV_INDEX_AUTO,
@@ -181,7 +195,7 @@ static void run_once(prompt_bench *b, bench_table *table, size_t run, bench_set 
         double us[N_PARTS];
         lives(b, kind, set, us);
         const size_t row = kind * N_PARTS;
-        const double groups = kind == HYBRID ? 2 : 1;
+        const double groups = kind == HYBRID ? 2 : kind == SIZES ? 1.5 : 1;
         const double open =
             copy + groups * nodes + (kind == KEYED || kind == INDEXED ? digests : 0);
         bench_add(table, run, row + OPEN_ALLOCATE, set,
@@ -195,7 +209,7 @@ static void run_once(prompt_bench *b, bench_table *table, size_t run, bench_set 
 
 void bench_prompts(const bench_params *params, json_t *answer)
 {
-    char title[160];
+    char title[240];
     prompt_bench b;
     bench_table table;
     bench_init(&b, params);
@@ -207,7 +221,8 @@ void bench_prompts(const bench_params *params, json_t *answer)
     (void)snprintf(
         title, sizeof title,
         "a prompt of %llu fresh tokens, blocks of 16; keys_: a cache whose keys somebody "
-        "wants; index_: and looks for one by one; hybrid_: two groups; evict_: a full one",
+        "wants; index_: and looks for one by one; hybrid_: two groups; states_: recurrent ones; "
+        "sizes_: two block sizes; evict_: full",
         (unsigned long long)b.n);
     bench_tell(&table, answer, "prompts", title);
     bench_table_free(&table);

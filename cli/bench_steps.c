@@ -41,8 +41,8 @@ static const bench_cache_params plans[N_PLANS] = {
     {.caching = false},
     {.caching = true},
     {.caching = true, .index = PKV_INDEX_CHAINS},
-    {.caching = false, .window = true},
-    {.caching = true, .window = true},
+    {.caching = false, .layers = BENCH_WINDOW},
+    {.caching = true, .layers = BENCH_WINDOW},
 };
 
 static const char *const classes[] = {NO_BLOCK, "even, all steps", "uneven, all steps"};

@@ -12,7 +12,9 @@ BLOCKS = {"take_release": True}  # name: whether something was demanded
 PROMPTS = {"open_allocate": True, "allocate": True, "close": True, "keys_open_allocate": True,
            "keys_allocate": False, "keys_close": True, "index_open_allocate": True,
            "index_allocate": False, "index_close": True, "hybrid_open_allocate": False,
-           "hybrid_allocate": False, "hybrid_close": False, "evict_open_allocate": False,
+           "hybrid_allocate": False, "hybrid_close": False, "states_open_allocate": False,
+           "states_allocate": False, "states_close": False, "sizes_open_allocate": False,
+           "sizes_allocate": False, "sizes_close": False, "evict_open_allocate": False,
            "evict_allocate": False, "evict_close": False, "key_chain": False}
 STEPS = {"full_no_caching": True, "full_caching": True, "full_keys": True,
          "hybrid_no_caching": True, "hybrid_caching": True}
@@ -23,7 +25,8 @@ BYTES = {"pool": True, "pool_keys": True, "pool_keys_add": False, "cache_not_cac
 KEYS = ["sha256_cbor", "sha256_cbor_chain", "xxhash_cbor", "xxhash_cbor_chain",
         "xxhash_cbor_inline", "pkv_xxh3_chain", "pkv_xxh3_inline"]
 LOOKUPS = {"one_run": True, "32_branches": True, "hybrid_one_run": True,
-           "hybrid_32_branches": True, "open": False, "open_keys": True, "ready_keys": True,
+           "hybrid_32_branches": True, "states_one_run": True, "sizes_one_run": True,
+           "open": False, "open_keys": True, "ready_keys": True,
            "open_index": True, "ready_index": True, "key_chain": False}
 CURVE = ["take_release", "share", "cache_full", "lookup", "take_evicting", "read_16", "read_64",
          "chase_16"]
