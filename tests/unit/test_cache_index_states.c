@@ -13,7 +13,7 @@ static void run_states(state_model m)
     m.n_blocks = 90;
     const pkv_spec layers[] = {full_of(BLOCK, 8), states_of(&m)};
     const pkv_plan_params params = state_plan(&m, layers, 2);
-    run_indices(&params);
+    run_indices_with(&params, FEW_HITS);
 }
 
 static void states_find_the_same(void **state)
@@ -59,9 +59,9 @@ static void states_beside_windows_find_the_same(void **state)
     state_model m = {.block = BLOCK, .len = LEN, .n_blocks = 140};
     const pkv_spec layers[] = {windowed(40), states_of(&m), full_of(BLOCK, 8)};
     pkv_plan_params params = state_plan(&m, layers, 3);
-    run_indices(&params);
+    run_indices_with(&params, FEW_HITS);
     params.retention_interval = 64;
-    run_indices(&params);
+    run_indices_with(&params, FEW_HITS);
 }
 
 static void keys_that_look_ahead_find_the_same_states(void **state)
@@ -80,7 +80,7 @@ static void states_beside_attention_over_two_ranks_find_the_same(void **state)
     const pkv_spec layers[] = {full_of(BLOCK, 16), states_of(&m)};
     pkv_plan_params params = state_plan(&m, layers, 2);
     params.dcp = 2;
-    run_indices(&params);
+    run_indices_with(&params, FEW_HITS);
 }
 
 /* ---- one by one ---- */
