@@ -67,24 +67,22 @@ __attribute__((target("avx512f"))) static uint64_t first_avx512(const int32_t *t
     return first_from(tokens, i, n);
 }
 
-pkvi_find_negative *const pkvi_find_negative_forms[] = {first_plain, first_avx2, first_avx512};
-
-unsigned pkvi_find_negative_count(void)
+pkvi_find_negative *pkvi_find_negative_of_cpu(unsigned i)
 {
-    const unsigned wide = __builtin_cpu_supports("avx2") ? 2 : 1;
-    return wide == 2 && __builtin_cpu_supports("avx512f") ? 3 : wide;
+    static pkvi_find_negative *const all[] = {first_avx512, first_avx2, first_plain, NULL, NULL};
+    const unsigned first = __builtin_cpu_supports("avx512f") ? 0
+                           : __builtin_cpu_supports("avx2")  ? 1
+                                                             : 2;
+    return i < 3 ? all[first + i] : NULL;
 }
 #else
-pkvi_find_negative *const pkvi_find_negative_forms[] = {first_plain};
-
-unsigned pkvi_find_negative_count(void)
+pkvi_find_negative *pkvi_find_negative_of_cpu(unsigned i)
 {
-    return 1;
+    return i == 0 ? first_plain : NULL;
 }
 #endif
 
 uint64_t pkvi_first_negative(const int32_t *tokens, uint64_t n)
 {
-    return n < AT_ONCE ? first_from(tokens, 0, n)
-                       : pkvi_find_negative_forms[pkvi_find_negative_count() - 1](tokens, n);
+    return n < AT_ONCE ? first_from(tokens, 0, n) : pkvi_find_negative_of_cpu(0)(tokens, n);
 }

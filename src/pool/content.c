@@ -366,7 +366,7 @@ pkv_status pkv_pool_cache_partial(pkv_pool *pool, const pkv_chain *chain, pkv_bl
 void pkvi_pool_name_unit(pkv_pool *pool, const pkvi_cursor *cursor, const pkv_chain *chain,
                          pkv_block block, uint64_t units, uint32_t group, bool replace)
 {
-    if (!replace && pool->blocks[block].units >= units) {
+    if (block == PKV_BLOCK_NULL || (!replace && pool->blocks[block].units >= units)) {
         return;
     }
     pkvi_drop_keys(pool, block, true);

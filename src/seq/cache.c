@@ -145,6 +145,7 @@ static pkv_status choose_index(pkv_cache *c, const pkv_cache_params *p)
     bool one_size;
     const bool runs = can_walk_runs(c, &one_size), any = p->index == PKV_INDEX_AUTO;
     const bool tokens = runs && c->hash_lookahead == 0 && !p->sink.event;
+    const bool chains = runs && one_size;
     if (p->index > PKV_INDEX_CHAINS) {
         return pkvi_fail(PKV_E_INVAL, "pkv_cache_create: index %" PRIu32, p->index);
     }
@@ -154,13 +155,13 @@ static pkv_status choose_index(pkv_cache *c, const pkv_cache_params *p)
                          "or a window of an eighth of the longest request, hits and states at ends "
                          "of blocks, no events, and no keys that look ahead");
     }
-    if (p->index == PKV_INDEX_CHAINS && !(runs && one_size)) {
+    if (p->index == PKV_INDEX_CHAINS && !chains) {
         return pkvi_fail(PKV_E_UNSUPPORTED,
                          "pkv_cache_create: index PKV_INDEX_CHAINS needs caching, full attention "
                          "or a window of an eighth of the longest request, and blocks of one size");
     }
     c->by_tokens = p->index == PKV_INDEX_TOKENS || (any && tokens);
-    c->by_runs = c->by_tokens || (runs && one_size && p->index != PKV_INDEX_KEYS);
+    c->by_runs = c->by_tokens || (chains && p->index != PKV_INDEX_KEYS);
     return PKV_OK;
 }
 

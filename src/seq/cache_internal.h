@@ -200,6 +200,9 @@ pkv_chain pkvi_chain_of(const pkv_seq *seq);
 /* Keys what is whole among the first so many tokens; computed_before: tokens that were computed
  * before this step. */
 pkv_status pkvi_key_blocks(pkv_seq *seq, uint64_t tokens, uint64_t computed_before);
+/* Keys one block for the first so many tokens, as pkv_pool_cache_partial() does. */
+pkv_status pkvi_key_prefix(pkv_seq *seq, uint32_t group, pkv_block block, uint64_t tokens,
+                           bool replace);
 /* Tells the blocks of the last hit as stored. */
 void pkvi_report_hit(pkv_seq *seq);
 

@@ -86,6 +86,18 @@ static pkv_status key_whole(pkv_seq *seq, uint32_t g, uint64_t tokens)
     return PKV_OK;
 }
 
+pkv_status pkvi_key_prefix(pkv_seq *seq, uint32_t g, pkv_block block, uint64_t tokens, bool replace)
+{
+    const pkv_cache *c = seq->cache;
+    const pkv_chain chain = pkvi_chain_of(seq);
+    if (!c->by_runs) {
+        return pkv_pool_cache_partial(c->pool, &chain, block, tokens, g, replace);
+    }
+    pkvi_pool_name_unit(c->pool, &seq->body->cursor, &chain, block, tokens / c->info.unit, g,
+                        replace);
+    return PKV_OK;
+}
+
 /* A longer prefix takes the keys of a block away: others whose prompts end inside it, too, key them
  * anew by their next step. That is after an eviction only: else a block that is shared is keyed for
  * all of it. */
@@ -109,17 +121,9 @@ static pkv_status key_prompt_tail(pkv_seq *seq, uint32_t g, uint64_t tokens)
         boundary % m->span == 0 || boundary / m->span >= t->n) {
         return PKV_OK;
     }
-    const pkv_chain chain = pkvi_chain_of(seq);
     const pkv_block block = t->ids[boundary / m->span];
     end_quiet_if_replaced(c, block, boundary);
-    if (!c->by_runs) {
-        return pkv_pool_cache_partial(c->pool, &chain, block, boundary, g, false);
-    }
-    if (block != PKV_BLOCK_NULL) {
-        pkvi_pool_name_unit(c->pool, &seq->body->cursor, &chain, block, boundary / c->info.unit, g,
-                            false);
-    }
-    return PKV_OK;
+    return pkvi_key_prefix(seq, g, block, boundary, false);
 }
 
 static pkv_status key_group(pkv_seq *seq, uint32_t g, uint64_t tokens, uint64_t computed_before)

@@ -140,15 +140,8 @@ static bool has_keys_for(const pkv_seq *seq, uint64_t tokens)
 
 static pkv_status key_at(pkv_seq *seq, uint32_t g, pkv_block block, uint64_t tokens, bool replace)
 {
-    pkv_cache *c = seq->cache;
-    const pkv_chain chain = pkvi_chain_of(seq);
-    if (c->by_runs) {
-        pkvi_pool_name_unit(c->pool, &seq->body->cursor, &chain, block, tokens / c->info.unit, g,
-                            replace);
-    } else {
-        PKVI_RETURN_IF(pkv_pool_cache_partial(c->pool, &chain, block, tokens, g, replace));
-    }
-    note_keyed(c, g, block);
+    PKVI_RETURN_IF(pkvi_key_prefix(seq, g, block, tokens, replace));
+    note_keyed(seq->cache, g, block);
     return PKV_OK;
 }
 
