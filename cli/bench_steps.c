@@ -206,7 +206,26 @@ static long preemptions(void)
     return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
 }
 
-/* ns of one sequence; below 0: the program was preempted meanwhile. */
+/* When a step began. */
+typedef struct begun {
+    long preempted;
+    double at;
+} begun;
+
+static begun begin(steps_bench *b)
+{
+    bench_tokens(b->tokens, b->n, &b->state);
+    const long preempted = preemptions();
+    return (begun){preempted, bench_now()};
+}
+
+/* ns of one sequence since then; below 0: the program was preempted meanwhile. */
+static double end(const steps_bench *b, begun from)
+{
+    const double ns = bench_now() - from.at;
+    return preemptions() == from.preempted ? ns / (double)b->n : -1;
+}
+
 static double step_once(steps_bench *b, pkv_cache *cache, const bench_heap *cold)
 {
     pkv_allocate_result result;
@@ -215,14 +234,12 @@ static double step_once(steps_bench *b, pkv_cache *cache, const bench_heap *cold
         bench_chill_heap(cold);
         bench_chilled();
     }
-    bench_tokens(b->tokens, b->n, &b->state);
-    const long before = preemptions();
-    const double start = bench_now();
+    const begun from = begin(b);
     const pkv_status status = pkv_cache_advance(cache, b->steps, b->n, 0, &result, &done);
     pkv_cache_step(cache);
-    const double ns = bench_now() - start;
+    const double ns = end(b, from);
     bench_need(status == PKV_OK && done == b->n, "advance");
-    return preemptions() == before ? ns / (double)b->n : -1;
+    return ns;
 }
 
 /* Whether the last step took a block. */
@@ -259,17 +276,14 @@ static void run_machine(steps_bench *b, bench_set set)
         if (set == COLD) {
             loop_chill(&b->loop);
         }
-        bench_tokens(b->tokens, b->n, &b->state);
-        const long before = preemptions();
-        const double start = bench_now();
+        const begun from = begin(b);
         for (uint64_t i = 0; set == HOT && i < NUMBERS * b->n; i++) {
             (void)bench_random(&b->state);
         }
         if (set == COLD) {
             loop_step(&b->loop, step);
         }
-        const double ns = bench_now() - start;
-        keep(&b->machine[set], preemptions() == before ? ns / (double)b->n : -1);
+        keep(&b->machine[set], end(b, from));
     }
 }
 
