@@ -104,9 +104,19 @@ static uint32_t find_branch(const walk *w, uint32_t parent, uint32_t at, const i
 
 /* ---- walking ---- */
 
+/* The line in which a unit's block is named, and the one where its id goes. */
+static void fetch_place(const walk *w, const pkv_block *block, uint64_t unit)
+{
+    __builtin_prefetch(block);
+    if (w->ids) {
+        __builtin_prefetch(w->ids + unit, 1);
+    }
+}
+
 /* Units of a run, from those of the cursor on, that are those of a content. What comes next arrives
  * meanwhile: the blocks that are named for them, where their ids go, and, from the middle of the
- * way on, the beginning of the newest branch, which is known by then. */
+ * way on, the beginning of the newest branch, which is known by then. Ids seldom begin with a line,
+ * so it is the last one of some that is asked for: the lines before it were. */
 static uint64_t count_along(const walk *w, const pkvi_cursor *at, const int32_t *tokens, uint64_t n)
 {
     enum { STRIDE = 16 }; /* so many ids are one line */
@@ -118,10 +128,7 @@ static uint64_t count_along(const walk *w, const pkvi_cursor *at, const int32_t 
     const int32_t *own = run->tokens + at->at * unit;
     uint64_t done = 0;
     for (; n - done >= STRIDE; done += STRIDE) {
-        __builtin_prefetch(blocks + done);
-        if (w->ids) {
-            __builtin_prefetch(w->ids + at->units + done, 1);
-        }
+        fetch_place(w, blocks + done + STRIDE - 1, at->units + done + STRIDE - 1);
         if (done == middle && run->last_child != 0) {
             fetch_run(w, run->last_child);
         }
@@ -129,9 +136,11 @@ static uint64_t count_along(const walk *w, const pkvi_cursor *at, const int32_t 
             break;
         }
     }
-    if (n - done < STRIDE &&
-        memcmp(own + done * unit, tokens + done * unit, (size_t)(n - done) * bytes) == 0) {
-        return n;
+    if (n - done < STRIDE) {
+        fetch_place(w, blocks + n - 1, at->units + n - 1);
+        if (memcmp(own + done * unit, tokens + done * unit, (size_t)(n - done) * bytes) == 0) {
+            return n;
+        }
     }
     while (done < n && memcmp(own + done * unit, tokens + done * unit, bytes) == 0) {
         done++;
