@@ -145,6 +145,8 @@ bool pkvi_index_remove(pkv_pool *pool, uint32_t entry);
 pkv_status pkvi_pool_create(const pkv_pool_params *params, uint64_t run_unit, uint32_t n_groups,
                             pkv_pool **out);
 
+/* ---- refs.c ---- */
+
 /* INVAL, in the name of `function`: an id beyond the pool. */
 pkv_status pkvi_pool_check_ids(const pkv_pool *pool, const char *function, const pkv_block *ids,
                                uint64_t n);
