@@ -62,10 +62,15 @@ static inline uint64_t pkvi_list_behind(const pkvi_list *list, uint64_t place, u
     return place + n < list->room ? place + n : place + n - list->room;
 }
 
-static inline void pkvi_list_put(pkvi_list *list, pkv_block block, uint64_t place)
+static inline void pkvi_list_set(pkvi_list *list, pkv_block block, uint64_t place)
 {
     list->ids[place] = block;
     list->blocks[block].place = (uint32_t)place;
+}
+
+static inline void pkvi_list_put(pkvi_list *list, pkv_block block, uint64_t place)
+{
+    pkvi_list_set(list, block, place);
     list->n++;
     list->span++;
     if (list->sweeping || list->span > list->most) {
@@ -80,13 +85,47 @@ static inline void pkvi_list_put_first(pkvi_list *list, pkv_block block)
     pkvi_list_put(list, block, list->first);
 }
 
+/* Blocks are being put last: places that come later are fetched. */
+static inline void pkvi_list_fetch_place(const pkvi_list *list, uint64_t place)
+{
+    pkvi_fetch_far(&list->ids[place + PKVI_AHEAD]);
+}
+
 /* The same behind all others. */
 static inline void pkvi_list_put_last(pkvi_list *list, pkv_block block)
 {
     const uint64_t place = pkvi_list_behind(list, list->first, list->span);
-    pkvi_fetch_far(&list->ids[place + PKVI_AHEAD]);
+    pkvi_list_fetch_place(list, place);
     list->swept += list->sweeping;
     pkvi_list_put(list, block, place);
+}
+
+/* Whether so many can be put in and no other one moves. Then their places are known beforehand, and
+ * what the list counts can be written once: a number in memory to which each block adds one takes
+ * as long as all the rest. */
+static inline bool pkvi_list_rests(const pkvi_list *list, uint64_t n)
+{
+    return !list->sweeping && list->span + n <= list->most;
+}
+
+/* Lets n more begin the list, which rests: the caller sets its first n places, none if it returns
+ * false, which it does where they are not in a row. */
+static inline bool pkvi_list_add_first(pkvi_list *list, uint64_t n)
+{
+    if (list->first < n) {
+        return false;
+    }
+    list->first -= n;
+    list->n += n;
+    list->span += n;
+    return true;
+}
+
+/* The same at its end, behind which the caller has set n places. */
+static inline void pkvi_list_add_last(pkvi_list *list, uint64_t n)
+{
+    list->n += n;
+    list->span += n;
 }
 
 /* Blocks [from, to) of those that are handed out next are fetched: taking one fetches others, but

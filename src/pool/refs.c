@@ -167,16 +167,20 @@ static inline uint32_t row_at(const pkvi_row *row, uint64_t i)
 static inline uint64_t drop_references(pkv_pool *pool, const pkvi_row *row, uint64_t *done_out)
 {
     enum { AHEAD = 2 * PKVI_AHEAD };
+    pkvi_list *list = &pool->list;
+    pkvi_block *const blocks = pool->blocks;
     const uint64_t n = row->n;
-    uint64_t unkeyed = 0, done = 0;
+    const bool rests = pkvi_list_rests(list, n);
+    uint64_t place = pkvi_list_behind(list, list->first, list->span); /* of the next with a key */
+    uint64_t keyed = 0, unkeyed = 0, done = 0;
     for (uint64_t i = 0; n > PKVI_AHEAD && i < AHEAD && i < n; i++) {
-        pkvi_fetch_far(&pool->blocks[row_at(row, i)]);
+        pkvi_fetch_far(&blocks[row_at(row, i)]);
     }
     for (; done < n; done++) {
         const uint32_t b = row_at(row, done);
-        pkvi_block *block = &pool->blocks[b];
+        pkvi_block *block = &blocks[b];
         if (done + AHEAD < n) {
-            pkvi_fetch_far(&pool->blocks[row_at(row, done + AHEAD)]);
+            pkvi_fetch_far(&blocks[row_at(row, done + AHEAD)]);
         }
         if (b == PKV_BLOCK_NULL) {
             continue;
@@ -187,25 +191,45 @@ static inline uint64_t drop_references(pkv_pool *pool, const pkvi_row *row, uint
         if (--block->refs != 0) {
             continue;
         }
-        if (block->units != 0) {
-            pkvi_list_put_last(&pool->list, b);
-        } else {
+        if (block->units == 0) {
             unkeyed++;
+        } else if (rests) {
+            pkvi_list_fetch_place(list, place);
+            pkvi_list_set(list, b, place);
+            place = pkvi_list_behind(list, place, 1);
+            keyed++;
+        } else {
+            pkvi_list_put_last(list, b);
         }
     }
+    pkvi_list_add_last(list, keyed);
     *done_out = done;
     return unkeyed;
 }
 
-/* Blocks without a key go to the front, the first of them first: put there from the last one on. */
+/* Puts the blocks of a row that have no key, so many, before all others, the first of them first:
+ * they are put there from the last one on. */
 static inline void put_unkeyed(pkv_pool *pool, const pkvi_row *row, uint64_t unkeyed)
 {
+    pkvi_list *list = &pool->list;
+    const bool in_a_row = pkvi_list_rests(list, unkeyed) && pkvi_list_add_first(list, unkeyed);
+    if (in_a_row && unkeyed == row->n) { /* then no block is there twice, and the null one is not */
+        for (uint64_t i = 0; i < row->n; i++) {
+            pkvi_list_set(list, row_at(row, i), list->first + i);
+        }
+        return;
+    }
     for (uint64_t i = row->n; unkeyed > 0; i--) {
         const uint32_t b = row_at(row, i - 1);
         const pkvi_block *block = &pool->blocks[b];
-        if (b != PKV_BLOCK_NULL && block->refs == 0 && block->place == PKVI_NO_PLACE) {
-            pkvi_list_put_first(&pool->list, b);
-            unkeyed--;
+        if (b == PKV_BLOCK_NULL || block->refs != 0 || block->place != PKVI_NO_PLACE) {
+            continue;
+        }
+        unkeyed--;
+        if (in_a_row) {
+            pkvi_list_set(list, b, list->first + unkeyed);
+        } else {
+            pkvi_list_put_first(list, b);
         }
     }
 }
