@@ -126,10 +126,12 @@ void pkvi_runs_prefetch(const pkvi_runs *runs, pkv_block block)
 
 /* ---- finding ---- */
 
-/* Copies blocks to the first that is none; returns how many. */
+/* Copies blocks to the first that is none; returns how many. Of this many at a time the compiler
+ * makes a loop over vectors; of 16 it made 16 times the instructions of one, which took as long as a
+ * quarter of a lookup. */
 static uint64_t copy_present(pkv_block *to, const pkv_block *from, uint64_t n)
 {
-    enum { STRIDE = 16 };
+    enum { STRIDE = 64 };
     uint64_t done = 0;
     for (; n - done >= STRIDE; done += STRIDE) {
         uint32_t missing = 0;
