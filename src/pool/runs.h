@@ -73,9 +73,17 @@ void pkvi_runs_find(const pkvi_runs *runs, const pkvi_content *content, uint64_t
  * returns how many. ids: [most] */
 uint64_t pkvi_runs_row(const pkvi_runs *runs, const pkvi_cursor *path, uint32_t group,
                        uint64_t units, uint64_t most, pkv_block *ids);
+/* Those before entry `end` of a table, from the last one back to one that is missing; the path has
+ * as many. Returns how many, at most `most`; each is its entry of ids. stretch: any of this path;
+ * who goes on along it hands it on. */
+uint64_t pkvi_runs_row_back(const pkvi_runs *runs, const pkvi_cursor *path, uint32_t group,
+                            uint64_t units, uint64_t end, uint64_t most, pkvi_stretch *stretch,
+                            pkv_block *ids);
+/* The end, at most this one, before which there is a block; 0: there is none. */
+uint64_t pkvi_runs_last(const pkvi_runs *runs, const pkvi_cursor *path, uint32_t group,
+                        uint64_t units, uint64_t end, pkvi_stretch *stretch);
 /* The blocks of one unit of a path, of all these groups, as this entry of their tables; false: some
- * group has none, and nothing is written. stretch: any of this path; a walk over units hands it on.
- */
+ * group has none, and nothing is written. */
 bool pkvi_runs_find_unit(const pkvi_runs *runs, const pkvi_cursor *path, uint64_t unit,
                          const uint32_t *groups, uint32_t n_groups, pkvi_stretch *stretch,
                          pkv_block **tables, uint64_t entry);

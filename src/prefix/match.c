@@ -157,29 +157,59 @@ static bool may_end(const pkvi_match *m, uint64_t block)
     return m->block_size == m->alignment || kept * m->block_size % m->alignment == 0;
 }
 
+/* Blocks from the one before entry `end` back to one that is missing, at most so many. */
+static uint64_t match_back(const pkvi_match *m, uint64_t end, uint64_t most)
+{
+    uint64_t blocks = 0;
+    most = pkvi_min(most, end);
+    if (m->pool->runs) {
+        for (uint32_t g = 0; g < m->n_groups; g++) {
+            most = pkvi_runs_row_back(m->pool->runs, m->path, m->groups[g], m->block_size / m->unit,
+                                      end, most, m->stretch, m->tables[g]);
+        }
+        return most;
+    }
+    while (blocks < most && match_block(m, end - blocks - 1)) {
+        blocks++;
+    }
+    return blocks;
+}
+
+/* The last entry, at most this one, before which a run may end with a block that is there; 0: none.
+ * Where blocks are looked up one by one, it need not be there. */
+static uint64_t last_end(const pkvi_match *m, uint64_t end)
+{
+    for (; end > 0; end--) {
+        if (m->pool->runs) {
+            end = pkvi_runs_last(m->pool->runs, m->path, m->groups[0], m->block_size / m->unit, end,
+                                 m->stretch);
+        }
+        if (end == 0 || may_end(m, end - 1)) {
+            break;
+        }
+    }
+    return end;
+}
+
 uint64_t pkvi_match_window(const pkvi_match *m, uint64_t window, uint64_t max_tokens,
                            uint64_t *n_blocks)
 {
-    const uint64_t need = pkvi_window_blocks(window, m->block_size, m->drop);
+    const uint64_t need = pkvi_max(pkvi_window_blocks(window, m->block_size, m->drop), 1);
+    uint64_t end = pkvi_min(max_tokens, m->n_units * m->unit) / m->block_size;
     uint64_t run = 0, blocks = 0;
-    uint64_t i = pkvi_min(max_tokens, m->n_units * m->unit) / m->block_size;
-    bool found = false;
-    while (i > 0 && !found) {
-        i--;
-        if (!match_block(m, i)) {
-            run = 0;
-        } else if (run > 0 || may_end(m, i)) {
-            run++;
-            found = run >= need;
+    for (end = last_end(m, end); end > 0; end = last_end(m, end - run - 1)) {
+        run = match_back(m, end, need);
+        if (run >= need || run == end) { /* one that begins with the prompt may be shorter */
+            break;
         }
     }
-    if (found) {
-        blocks = i + run;
+    if (end > 0 && run >= need) {
+        blocks = end;
         for (uint32_t g = 0; g < m->n_groups; g++) {
-            memset(m->tables[g], 0, (size_t)i * sizeof(pkv_block));
+            memset(m->tables[g], 0, (size_t)(end - run) * sizeof(pkv_block));
         }
     } else {
-        blocks = align_down(m, run);
+        blocks = align_down(m, end);
     }
     if (m->drop && blocks > 0) {
         blocks = align_down(m, blocks - 1);
