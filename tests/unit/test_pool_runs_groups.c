@@ -156,27 +156,112 @@ static void a_walk_over_units_goes_back_and_forth_over_branches(void **state)
     end_tree(&t);
 }
 
-/* Blocks are looked at 16 at a time. */
+/* Blocks are looked at 64 at a time. The other group has three, which keep all units. */
 static void a_row_ends_before_the_first_block_that_is_missing(void **state)
 {
     (void)state;
-    for (pkv_block gone = 1; gone <= 40; gone++) {
+    enum { N = 100 };
+    char text[N + 1] = {0};
+    memset(text, 'a', N);
+    for (pkv_block gone = 1; gone <= N; gone++) {
         tree t;
         text_content c;
         pkv_block ids[MAX_UNITS];
         begin_tree_of(&t, 2);
-        const char text[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-        (void)name_in(&t, 1, text, "1..40");
-        (void)name_in(&t, 0, text, "41..80"); /* keeps all units */
+        (void)name_in(&t, 1, text, "1..100");
+        (void)name_in(&t, 0, text, "101..103");
         read_content(text, &c);
-        assert_int_equal(match_in(&t, 1, &c.content, 40, ids), 40);
+        assert_int_equal(match_in(&t, 1, &c.content, N, ids), N);
         forget(&t, gone);
-        assert_int_equal(match_in(&t, 1, &c.content, 40, ids), gone - 1);
+        assert_int_equal(match_in(&t, 1, &c.content, N, ids), gone - 1);
         for (pkv_block i = 0; i + 1 < gone; i++) {
             assert_int_equal(ids[i], i + 1);
         }
         end_tree(&t);
     }
+}
+
+/* abcde over three runs, of which c has no block: a, bc, de. */
+static void begin_branched(tree *t, text_content *c, pkvi_cursor *path)
+{
+    begin_tree_of(t, 1);
+    (void)name(t, "axx", "1 8 9");
+    (void)name(t, "abcx", "2 0 7");
+    (void)name(t, "abcde", "4 5");
+    read_content("abcde", c);
+    pkvi_runs_find(t->runs, &c->content, c->units, 0, NULL, path);
+    assert_int_equal(path->units, 5);
+}
+
+static void a_row_is_followed_back_to_a_block_that_is_missing(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t end, most, found;
+    } cases[] = {{5, 5, 2}, {5, 2, 2}, {5, 1, 1}, {4, 4, 1},
+                 {3, 3, 0}, {2, 2, 2}, {2, 1, 1}, {1, 1, 1}};
+    static const pkv_block all[] = {1, 2, 0, 4, 5};
+    tree t;
+    text_content c;
+    pkvi_cursor path;
+    pkvi_stretch stretch = {0, 0, 0};
+    begin_branched(&t, &c, &path);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        pkv_block ids[MAX_UNITS] = {0};
+        const uint64_t end = cases[i].end;
+        assert_int_equal(pkvi_runs_row_back(t.runs, &path, 0, 1, end, cases[i].most, &stretch, ids),
+                         cases[i].found);
+        for (uint64_t at = 0; at < MAX_UNITS; at++) {
+            const bool found = at < end && at + cases[i].found >= end;
+            assert_int_equal(ids[at], found ? all[at] : 0);
+        }
+    }
+    end_tree(&t);
+}
+
+static void the_last_block_before_an_end_is_found_over_branches(void **state)
+{
+    (void)state;
+    static const uint64_t last[] = {0, 1, 2, 2, 4, 5};
+    tree t;
+    text_content c;
+    pkvi_cursor path;
+    pkvi_stretch stretch = {0, 0, 0};
+    begin_branched(&t, &c, &path);
+    for (uint64_t end = 0; end <= 5; end++) {
+        assert_int_equal(pkvi_runs_last(t.runs, &path, 0, 1, end, &stretch), last[end]);
+    }
+    forget(&t, 1);
+    forget(&t, 2);
+    for (uint64_t end = 0; end <= 3; end++) {
+        assert_int_equal(pkvi_runs_last(t.runs, &path, 0, 1, end, &stretch), 0);
+    }
+    end_tree(&t);
+}
+
+/* A block of two units lies at its second one. */
+static void blocks_of_several_units_are_followed_back(void **state)
+{
+    (void)state;
+    tree t;
+    text_content c;
+    pkvi_cursor path;
+    pkvi_stretch stretch = {0, 0, 0};
+    pkv_block ids[3] = {0};
+    begin_tree_of(&t, 1);
+    (void)name(&t, "aaxx", "0 0 0 9");
+    (void)name(&t, "aabbcc", "0 1 0 2 0 3");
+    read_content("aabbccx", &c);
+    pkvi_runs_find(t.runs, &c.content, c.units, 0, NULL, &path);
+    assert_int_equal(path.units, 6);
+    assert_int_equal(pkvi_runs_row_back(t.runs, &path, 0, 2, 3, 3, &stretch, ids), 3);
+    for (pkv_block i = 0; i < 3; i++) {
+        assert_int_equal(ids[i], i + 1);
+    }
+    forget(&t, 3);
+    assert_int_equal(pkvi_runs_row_back(t.runs, &path, 0, 2, 3, 3, &stretch, ids), 0);
+    assert_int_equal(pkvi_runs_last(t.runs, &path, 0, 2, 3, &stretch), 2);
+    end_tree(&t);
 }
 
 int main(void)
@@ -191,6 +276,9 @@ int main(void)
         cmocka_unit_test(a_unit_is_found_if_all_groups_have_a_block),
         cmocka_unit_test(a_walk_over_units_goes_back_and_forth_over_branches),
         cmocka_unit_test(a_row_ends_before_the_first_block_that_is_missing),
+        cmocka_unit_test(a_row_is_followed_back_to_a_block_that_is_missing),
+        cmocka_unit_test(the_last_block_before_an_end_is_found_over_branches),
+        cmocka_unit_test(blocks_of_several_units_are_followed_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
