@@ -78,17 +78,17 @@ static inline void pkvi_list_put(pkvi_list *list, pkv_block block, uint64_t plac
     }
 }
 
+/* Blocks are being put last: places that come later are fetched. */
+static inline void pkvi_list_fetch_place(const pkvi_list *list, uint64_t place)
+{
+    pkvi_fetch_far(&list->ids[place + PKVI_AHEAD]);
+}
+
 /* Puts a block that is not in the list before all others. */
 static inline void pkvi_list_put_first(pkvi_list *list, pkv_block block)
 {
     list->first = (list->first > 0 ? list->first : list->room) - 1;
     pkvi_list_put(list, block, list->first);
-}
-
-/* Blocks are being put last: places that come later are fetched. */
-static inline void pkvi_list_fetch_place(const pkvi_list *list, uint64_t place)
-{
-    pkvi_fetch_far(&list->ids[place + PKVI_AHEAD]);
 }
 
 /* The same behind all others. */
@@ -108,8 +108,8 @@ static inline bool pkvi_list_rests(const pkvi_list *list, uint64_t n)
     return !list->sweeping && list->span + n <= list->most;
 }
 
-/* Lets n more begin the list, which rests: the caller sets its first n places, none if it returns
- * false, which it does where they are not in a row. */
+/* n blocks more in front of a list that rests: the caller then sets its first n places. False, and
+ * nothing has changed: these places are not in a row. */
 static inline bool pkvi_list_add_first(pkvi_list *list, uint64_t n)
 {
     if (list->first < n) {
@@ -121,7 +121,7 @@ static inline bool pkvi_list_add_first(pkvi_list *list, uint64_t n)
     return true;
 }
 
-/* The same at its end, behind which the caller has set n places. */
+/* n blocks more at its end: the caller has set the places behind it before. */
 static inline void pkvi_list_add_last(pkvi_list *list, uint64_t n)
 {
     list->n += n;

@@ -207,8 +207,7 @@ static inline uint64_t drop_references(pkv_pool *pool, const pkvi_row *row, uint
     return unkeyed;
 }
 
-/* Puts the blocks of a row that have no key, so many, before all others, the first of them first:
- * they are put there from the last one on. */
+/* Puts the blocks of a row that have no key, so many, before all others, in their order. */
 static inline void put_unkeyed(pkv_pool *pool, const pkvi_row *row, uint64_t unkeyed)
 {
     pkvi_list *list = &pool->list;

@@ -116,7 +116,7 @@ static void fetch_place(const walk *w, const pkv_block *block, uint64_t unit)
 /* Units of a run, from those of the cursor on, that are those of a content. What comes next arrives
  * meanwhile: the blocks that are named for them, where their ids go, and, from the middle of the
  * way on, the beginning of the newest branch, which is known by then. Ids seldom begin with a line,
- * so it is the last one of some that is asked for: the lines before it were. */
+ * so it is the last one of some that is asked for: that of the first was by those before. */
 static uint64_t count_along(const walk *w, const pkvi_cursor *at, const int32_t *tokens, uint64_t n)
 {
     enum { STRIDE = 16 }; /* so many ids are one line */

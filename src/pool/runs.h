@@ -73,9 +73,9 @@ void pkvi_runs_find(const pkvi_runs *runs, const pkvi_content *content, uint64_t
  * returns how many. ids: [most] */
 uint64_t pkvi_runs_row(const pkvi_runs *runs, const pkvi_cursor *path, uint32_t group,
                        uint64_t units, uint64_t most, pkv_block *ids);
-/* Those before entry `end` of a table, from the last one back to one that is missing; the path has
- * as many. Returns how many, at most `most`; each is its entry of ids. stretch: any of this path;
- * who goes on along it hands it on. */
+/* The blocks before entry `end` of a table, from the last one back to one that is missing; the path
+ * has as many. Returns how many, at most `most`; each is its entry of ids. stretch: any of this
+ * path; who goes on along it, best to the left, hands it on, as in the next two. */
 uint64_t pkvi_runs_row_back(const pkvi_runs *runs, const pkvi_cursor *path, uint32_t group,
                             uint64_t units, uint64_t end, uint64_t most, pkvi_stretch *stretch,
                             pkv_block *ids);

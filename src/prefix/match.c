@@ -17,7 +17,7 @@ static bool match_units(const pkvi_match *m, uint64_t units, uint64_t block)
     }
     if (m->pool->runs) {
         return pkvi_runs_find_unit(m->pool->runs, m->path, units - 1, m->groups, m->n_groups,
-                                   m->stretch, m->tables, block);
+                                   &m->trails[0].stretch, m->tables, block);
     }
     const pkv_key *key = &m->keys[units - 1];
     if (m->n_groups <= FEW) {
@@ -157,37 +157,49 @@ static bool may_end(const pkvi_match *m, uint64_t block)
     return m->block_size == m->alignment || kept * m->block_size % m->alignment == 0;
 }
 
-/* Blocks from the one before entry `end` back to one that is missing, at most so many. */
+/* Blocks from the one before entry `end` back to one that is missing, at most so many. By runs each
+ * group is followed from where it was left: ends fall, and no entry is read twice. */
 static uint64_t match_back(const pkvi_match *m, uint64_t end, uint64_t most)
 {
-    uint64_t blocks = 0;
-    most = pkvi_min(most, end);
-    if (m->pool->runs) {
-        for (uint32_t g = 0; g < m->n_groups; g++) {
-            most = pkvi_runs_row_back(m->pool->runs, m->path, m->groups[g], m->block_size / m->unit,
-                                      end, most, m->stretch, m->tables[g]);
+    uint64_t from = end - pkvi_min(most, end);
+    if (!m->pool->runs) {
+        uint64_t at = end;
+        while (at > from && match_block(m, at - 1)) {
+            at--;
         }
-        return most;
+        return end - at;
     }
-    while (blocks < most && match_block(m, end - blocks - 1)) {
-        blocks++;
+    for (uint32_t g = 0; g < m->n_groups; g++) {
+        pkvi_trail *trail = &m->trails[g];
+        trail->from = pkvi_min(trail->from, end);
+        if (trail->from > from) {
+            trail->from -=
+                pkvi_runs_row_back(m->pool->runs, m->path, m->groups[g], m->block_size / m->unit,
+                                   trail->from, trail->from - from, &trail->stretch, m->tables[g]);
+        }
+        from = trail->from; /* no group is followed further than the one before it */
     }
-    return blocks;
+    return end - from;
 }
 
-/* The last entry, at most this one, before which a run may end with a block that is there; 0: none.
- * Where blocks are looked up one by one, it need not be there. */
+/* The last entry, at most this one, before which a run may end; 0: none. By runs all groups have a
+ * block there; where blocks are looked up one by one, that is seen when the run is followed. */
 static uint64_t last_end(const pkvi_match *m, uint64_t end)
 {
-    for (; end > 0; end--) {
-        if (m->pool->runs) {
-            end = pkvi_runs_last(m->pool->runs, m->path, m->groups[0], m->block_size / m->unit, end,
-                                 m->stretch);
+    uint64_t before;
+    do {
+        before = end;
+        for (uint32_t g = 0; m->pool->runs && g < m->n_groups; g++) {
+            pkvi_trail *trail = &m->trails[g];
+            if (trail->from >= end) { /* else it is known to be there */
+                end = pkvi_runs_last(m->pool->runs, m->path, m->groups[g], m->block_size / m->unit,
+                                     end, &trail->stretch);
+            }
         }
-        if (end == 0 || may_end(m, end - 1)) {
-            break;
+        while (end > 0 && !may_end(m, end - 1)) {
+            end--;
         }
-    }
+    } while (end < before);
     return end;
 }
 
@@ -197,6 +209,9 @@ uint64_t pkvi_match_window(const pkvi_match *m, uint64_t window, uint64_t max_to
     const uint64_t need = pkvi_max(pkvi_window_blocks(window, m->block_size, m->drop), 1);
     uint64_t end = pkvi_min(max_tokens, m->n_units * m->unit) / m->block_size;
     uint64_t run = 0, blocks = 0;
+    for (uint32_t g = 0; m->pool->runs && g < m->n_groups; g++) {
+        m->trails[g].from = end;
+    }
     for (end = last_end(m, end); end > 0; end = last_end(m, end - run - 1)) {
         run = match_back(m, end, need);
         if (run >= need || run == end) { /* one that begins with the prompt may be shorter */

@@ -10,12 +10,18 @@
 
 #include "pool/runs.h"
 
+/* How far a search from the right has followed one group. */
+typedef struct pkvi_trail {
+    pkvi_stretch stretch; /* where it is */
+    uint64_t from;        /* all blocks from this entry to the end that is tried are there */
+} pkvi_trail;
+
 /* Where to look, and for which groups: they are looked up together, since a block must be cached
  * for all of them. */
 typedef struct pkvi_match {
     const pkv_pool *pool;
     const pkvi_cursor *path; /* for pools that find content by runs: how far its places go */
-    pkvi_stretch *stretch;   /* scratch, of this path */
+    pkvi_trail *trails;      /* for these, too: [n_groups] zeroed scratch */
     const pkv_key *keys;     /* for the others: [n_units] one per unit */
     uint64_t n_units, unit;  /* n_units: of the prefix that may be there */
     uint64_t block_size;     /* tokens; a multiple of the unit */
@@ -40,7 +46,7 @@ uint64_t pkvi_match_window(const pkvi_match *m, uint64_t window, uint64_t max_to
 /* Recurrent states: from the right, the last one; one block is all that a hit needs. */
 uint64_t pkvi_match_state(const pkvi_match *m, uint64_t max_tokens, uint64_t *n_blocks);
 
-/* Blocks that a hit needs in a row. */
+/* Blocks in a row that the token after a hit looks at. A hit needs one at least. */
 uint64_t pkvi_window_blocks(uint64_t window, uint64_t block_size, bool drop);
 
 #endif

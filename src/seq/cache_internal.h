@@ -88,6 +88,7 @@ struct pkv_cache {
         pkv_hit found;
     } last;
     pkv_block **hit_tables; /* [n_groups] scratch: the tables of one lookup group */
+    pkvi_trail *hit_trails; /* [n_groups] the same: how far they are searched */
     pkvi_block_list *zero;  /* [n_groups] new blocks to be zeroed */
     pkvi_block_list told_zero, scratch;
     pkvi_block_list pins;         /* ends of copies, until the next step */

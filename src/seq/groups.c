@@ -204,9 +204,10 @@ pkv_status pkvi_init_groups(pkv_cache *c, const pkv_plan *plan)
     c->zero = pkvi_arena_get(&c->arena, n, sizeof *c->zero);
     c->keyed_now = pkvi_arena_get(&c->arena, n, sizeof *c->keyed_now);
     c->hit_tables = pkvi_arena_get(&c->arena, n, sizeof *c->hit_tables);
+    c->hit_trails = pkvi_arena_get(&c->arena, n, sizeof *c->hit_trails);
     bool *drops = pkvi_arena_get(&c->arena, n, sizeof *drops);
     if (!c->managers || !c->groups || !c->hit || !c->zero || !c->keyed_now || !c->hit_tables ||
-        !drops) {
+        !c->hit_trails || !drops) {
         return pkvi_fail(PKV_E_NOMEM, "pkv_cache_create: out of memory");
     }
     for (uint32_t g = 0; g < n; g++) {

@@ -24,21 +24,22 @@ void pkvi_fetch_for_lookup(const pkv_seq *seq)
     pkvi_fetch(c->lookups, sizeof *c->lookups);
     pkvi_fetch(c->hit, sizeof *c->hit);
     pkvi_fetch(c->hit_tables, sizeof *c->hit_tables);
+    pkvi_fetch(c->hit_trails, sizeof *c->hit_trails);
     if (c->pool->runs) {
         pkvi_runs_fetch(c->pool->runs);
     }
 }
 
-static pkvi_match match_of(const pkv_seq *seq, const pkvi_lookup_group *lookup, bool drop,
-                           pkvi_stretch *stretch)
+static pkvi_match match_of(const pkv_seq *seq, const pkvi_lookup_group *lookup, bool drop)
 {
     const pkv_cache *c = seq->cache;
     for (uint32_t g = 0; g < lookup->n_groups; g++) {
         c->hit_tables[g] = c->hit[lookup->groups[g]].at;
+        c->hit_trails[g] = (pkvi_trail){{0, 0, 0}, 0};
     }
     return (pkvi_match){.pool = c->pool,
                         .path = &c->path,
-                        .stretch = stretch,
+                        .trails = c->hit_trails,
                         .keys = seq->body->keys.at,
                         .n_units = c->by_runs ? c->path.units : pkvi_known_units(seq),
                         .unit = c->info.unit,
@@ -76,7 +77,6 @@ static uint64_t try_group(pkv_seq *seq, pkvi_lookup_group *lookup, uint64_t leng
 {
     pkv_cache *c = seq->cache;
     const pkvi_manager *m = &c->managers[lookup->groups[0]];
-    pkvi_stretch stretch = {0, 0, 0};
     uint64_t n_blocks, limit = length;
     if (m->rules->full && lookup->known) {
         return pkvi_min(length, lookup->tokens);
@@ -85,7 +85,7 @@ static uint64_t try_group(pkv_seq *seq, pkvi_lookup_group *lookup, uint64_t leng
     if (drop && c->hybrid) {
         limit = further(seq, m, length);
     }
-    const pkvi_match in = match_of(seq, lookup, drop, &stretch);
+    const pkvi_match in = match_of(seq, lookup, drop);
     const uint64_t found = m->rules->match(m, &in, limit, &n_blocks);
     if (drop) {
         lookup->verified = true;
