@@ -94,6 +94,17 @@ static void all_groups_keep_their_blocks_when_a_run_grows(void **state)
     end_tree(&t);
 }
 
+/* Where the places of a text end, after so many units. */
+static pkvi_cursor path_of(const tree *t, const char *text, uint64_t units)
+{
+    text_content c;
+    pkvi_cursor path;
+    read_content(text, &c);
+    pkvi_runs_find(t->runs, &c.content, c.units, 0, NULL, &path);
+    assert_int_equal(path.units, units);
+    return path;
+}
+
 static bool find_unit(const tree *t, const pkvi_cursor *path, uint64_t unit, pkvi_stretch *stretch,
                       pkv_block found[2])
 {
@@ -109,17 +120,13 @@ static void a_unit_is_found_if_all_groups_have_a_block(void **state)
 {
     (void)state;
     tree t;
-    text_content c;
-    pkvi_cursor path;
     pkvi_stretch stretch = {0, 0, 0};
     pkv_block found[2];
     begin_tree_of(&t, 2);
     (void)name_in(&t, 0, "abcd", "1..4");
     (void)name_in(&t, 1, "abcd", "5 0 6 7");
     forget(&t, 4);
-    read_content("abcde", &c);
-    pkvi_runs_find(t.runs, &c.content, c.units, 0, NULL, &path);
-    assert_int_equal(path.units, 4);
+    const pkvi_cursor path = path_of(&t, "abcde", 4);
     assert_true(find_unit(&t, &path, 2, &stretch, found));
     assert_int_equal(found[0], 3);
     assert_int_equal(found[1], 6);
@@ -133,8 +140,6 @@ static void a_walk_over_units_goes_back_and_forth_over_branches(void **state)
 {
     (void)state;
     tree t;
-    text_content c;
-    pkvi_cursor path;
     pkvi_stretch stretch = {0, 0, 0};
     pkv_block found[2];
     begin_tree_of(&t, 2);
@@ -144,8 +149,7 @@ static void a_walk_over_units_goes_back_and_forth_over_branches(void **state)
         (void)name_in(&t, g, "abbc", g == 0 ? "4 5" : "14 15");
         (void)name_in(&t, g, "abbdd", g == 0 ? "6 7" : "16 17");
     }
-    read_content("abbdd", &c);
-    pkvi_runs_find(t.runs, &c.content, c.units, 0, NULL, &path);
+    const pkvi_cursor path = path_of(&t, "abbdd", 5);
     static const pkv_block wanted[] = {1, 3, 4, 6, 7};
     static const uint64_t walk[] = {4, 3, 2, 1, 0, 2, 0, 4, 1, 3, 0, 1, 2, 3, 4};
     for (size_t i = 0; i < COUNT(walk); i++) {
@@ -182,15 +186,13 @@ static void a_row_ends_before_the_first_block_that_is_missing(void **state)
 }
 
 /* abcde over three runs, of which c has no block: a, bc, de. */
-static void begin_branched(tree *t, text_content *c, pkvi_cursor *path)
+static pkvi_cursor begin_branched(tree *t)
 {
     begin_tree_of(t, 1);
     (void)name(t, "axx", "1 8 9");
     (void)name(t, "abcx", "2 0 7");
     (void)name(t, "abcde", "4 5");
-    read_content("abcde", c);
-    pkvi_runs_find(t->runs, &c->content, c->units, 0, NULL, path);
-    assert_int_equal(path->units, 5);
+    return path_of(t, "abcde", 5);
 }
 
 static void a_row_is_followed_back_to_a_block_that_is_missing(void **state)
@@ -202,10 +204,8 @@ static void a_row_is_followed_back_to_a_block_that_is_missing(void **state)
                  {3, 3, 0}, {2, 2, 2}, {2, 1, 1}, {1, 1, 1}};
     static const pkv_block all[] = {1, 2, 0, 4, 5};
     tree t;
-    text_content c;
-    pkvi_cursor path;
     pkvi_stretch stretch = {0, 0, 0};
-    begin_branched(&t, &c, &path);
+    const pkvi_cursor path = begin_branched(&t);
     for (size_t i = 0; i < COUNT(cases); i++) {
         pkv_block ids[MAX_UNITS] = {0};
         const uint64_t end = cases[i].end;
@@ -224,10 +224,8 @@ static void the_last_block_before_an_end_is_found_over_branches(void **state)
     (void)state;
     static const uint64_t last[] = {0, 1, 2, 2, 4, 5};
     tree t;
-    text_content c;
-    pkvi_cursor path;
     pkvi_stretch stretch = {0, 0, 0};
-    begin_branched(&t, &c, &path);
+    const pkvi_cursor path = begin_branched(&t);
     for (uint64_t end = 0; end <= 5; end++) {
         assert_int_equal(pkvi_runs_last(t.runs, &path, 0, 1, end, &stretch), last[end]);
     }
@@ -244,16 +242,12 @@ static void blocks_of_several_units_are_followed_back(void **state)
 {
     (void)state;
     tree t;
-    text_content c;
-    pkvi_cursor path;
     pkvi_stretch stretch = {0, 0, 0};
     pkv_block ids[3] = {0};
     begin_tree_of(&t, 1);
     (void)name(&t, "aaxx", "0 0 0 9");
     (void)name(&t, "aabbcc", "0 1 0 2 0 3");
-    read_content("aabbccx", &c);
-    pkvi_runs_find(t.runs, &c.content, c.units, 0, NULL, &path);
-    assert_int_equal(path.units, 6);
+    const pkvi_cursor path = path_of(&t, "aabbccx", 6);
     assert_int_equal(pkvi_runs_row_back(t.runs, &path, 0, 2, 3, 3, &stretch, ids), 3);
     for (pkv_block i = 0; i < 3; i++) {
         assert_int_equal(ids[i], i + 1);
