@@ -355,6 +355,7 @@ pkv_status pkv_seq_allocate(pkv_seq *seq, const pkv_allocate_params *params,
     memset(out, 0, sizeof *out);
     pkv_allocate_params_init(&p);
     PKVI_RETURN_IF(pkvi_import_params("pkv_seq_allocate", params, &p, sizeof p));
+    pkvi_lane_stop(seq);
     pkvi_begin_result(seq->cache);
     PKVI_RETURN_IF(pkvi_allocate(seq, &p, out));
     pkvi_end_result(seq->cache, out);
@@ -368,7 +369,8 @@ const pkv_block *pkv_seq_new_blocks(const pkv_seq *seq, uint32_t group, uint64_t
         return NULL;
     }
     const pkvi_table *t = &seq->body->tables[group];
-    const bool quiet = seq->body->shown != PKVI_NEVER_SHOWN && seq->body->shown != seq->computed;
+    const bool quiet = pkvi_lane_waits(seq) ||
+                       (seq->body->shown != PKVI_NEVER_SHOWN && seq->body->shown != seq->computed);
     *n_out = quiet ? 0 : t->n - t->new_from + (t->copied != 0);
     if (*n_out == 0) {
         return NULL;

@@ -41,14 +41,21 @@ uint64_t pkvi_count_needed(pkv_seq *seq, const pkvi_slots_wanted *wanted, uint64
 
 /* ---- late.c ---- */
 
-/* Something is left to be done of the sequence's last step. before: where the one before began;
- * released: of blocks nothing is left. */
-static inline void pkvi_note_due(pkv_seq *seq, uint32_t before, bool released)
+/* Something is left to be done of the sequence's last step, which was one in this step of the
+ * cache. before: where the one before began; released: of blocks nothing is left. */
+static inline void pkvi_add_due(pkv_seq *seq, uint64_t step, uint32_t before, bool released)
 {
     pkvi_late_list *due = &seq->cache->due; /* open made room for each once */
     due->at[due->n++] =
-        (pkvi_late){seq, seq->cache->steps, (uint32_t)seq->computed, seq->first, before, released};
+        (pkvi_late){seq, step, (uint32_t)seq->computed, seq->first, before, released};
     seq->due_at = PKVI_IS_DUE;
+}
+
+/* The same of the step that is being done, behind all that lanes have put off. */
+static inline void pkvi_note_due(pkv_seq *seq, uint32_t before, bool released)
+{
+    pkvi_lanes_note_due(seq->cache);
+    pkvi_add_due(seq, seq->cache->steps, before, released);
 }
 
 /* ---- quiet.c ---- */

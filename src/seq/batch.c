@@ -9,8 +9,6 @@
 #include "pool/pool_internal.h"
 #include "seq/allocate.h"
 
-enum { GROUP = 64 }; /* sequences whose memory is on its way at once */
-
 static pkv_status check_step(const pkv_cache *c, const pkv_step *step, uint64_t i,
                              uint64_t lookahead)
 {
@@ -55,75 +53,88 @@ static inline bool is_plain(const pkv_step *step, uint64_t lookahead)
     return pkvi_first_negative(step->tokens, step->n_tokens) == step->n_tokens;
 }
 
-/* A few steps that are checked together. */
+enum { GROUP = 64 }; /* steps whose memory is on its way at once */
+
+/* Some of the steps that their lanes do not take, checked together. */
 typedef struct group {
-    const pkv_step *steps; /* [n] */
-    uint64_t first;        /* of the batch */
-    uint32_t n;
-    uint32_t twice; /* the first whose sequence was named before; n: none */
-    uint64_t busy;  /* bits: those that are not plain */
+    const pkv_step *steps; /* of the batch, n_steps */
+    size_t n_steps;
+    uint32_t n, twice; /* twice: the first whose sequence was named before; GROUP: none */
+    uint64_t busy;     /* bits: those that are not plain */
     uint64_t due; /* bits: plain ones of which the next busy one will do what is left to be done */
+    size_t at[GROUP]; /* [n] where they stand */
 } group;
 
-/* Asks for what plain steps write, for the bodies of the others, and for the lines of n_behind
- * later sequences. */
-static void find_busy(const pkv_cache *c, group *g, uint64_t n_behind, uint64_t lookahead)
+static const pkv_step *step_of(const group *g, uint32_t k)
 {
-    const pkv_step *steps = g->steps;
-    const uint32_t mark = c->marks;
-    const uint32_t n = g->n;
-    uint32_t twice = n;
-    uint64_t busy = 0, due = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        pkv_seq *seq = steps[i].seq;
-        if (i < n_behind) {
-            pkvi_fetch_far(steps[i + GROUP].seq);
-        }
-        if (!seq || seq->cache != c) {
-            busy |= 1ULL << i;
-            continue;
-        }
-        if (!is_plain(&steps[i], lookahead)) {
-            busy |= 1ULL << i;
-            pkvi_fetch_body(seq);
-        } else if (seq->n_tokens + steps[i].n_tokens >= seq->due_at) {
-            due |= 1ULL << i;
-        }
-        if (seq->mark == mark) {
-            twice = twice < i ? twice : i;
-        }
-        seq->mark = mark;
-        if (seq->tokens) {
-            pkvi_fetch_far(seq->tokens + seq->n_tokens);
-        }
+    return &g->steps[g->at[k]];
+}
+
+/* Asks for the sequences of the next steps, from *from on. */
+static void fetch_sequences(const pkvi_lanes *l, const pkv_step *steps, size_t n, size_t *from)
+{
+    for (int i = 0; i < GROUP && (*from = pkvi_lanes_next_slow(l, *from, n)) < n; i++) {
+        pkvi_fetch_far(steps[*from].seq);
+        ++*from;
     }
-    g->twice = twice;
-    g->busy = busy;
-    g->due = busy != 0 ? due : 0;
+}
+
+/* Asks for what a plain step writes, and for the body of another. */
+static void look_at(pkv_cache *c, group *g, uint32_t k, uint64_t lookahead)
+{
+    const pkv_step *step = step_of(g, k);
+    pkv_seq *seq = step->seq;
+    if (!seq || seq->cache != c) {
+        g->busy |= 1ULL << k;
+        return;
+    }
+    const size_t i = g->at[k];
+    const bool stands = seq->lane == i && c->lanes.until[i] == 0; /* as mostly when none run */
+    if (!stands && !pkvi_lane_claim(c, g->steps, g->n_steps, i)) {
+        g->twice = g->twice < k ? g->twice : k;
+    }
+    if (!is_plain(step, lookahead)) {
+        g->busy |= 1ULL << k;
+        pkvi_fetch_body(seq);
+    } else if (seq->n_tokens + step->n_tokens >= seq->due_at) {
+        g->due |= 1ULL << k;
+    }
+    if (seq->tokens) {
+        pkvi_fetch_far(seq->tokens + seq->n_tokens);
+    }
+}
+
+/* The next group, from *from on. A claim may find steps further on that belong to it. */
+static void find_busy(pkv_cache *c, group *g, size_t *from, uint64_t lookahead)
+{
+    const size_t n = g->n_steps;
+    for (; g->n < GROUP && (*from = pkvi_lanes_next_slow(&c->lanes, *from, n)) < n; ++*from) {
+        g->at[g->n] = *from;
+        look_at(c, g, g->n++, lookahead);
+    }
+    g->due = g->busy != 0 ? g->due : 0;
     for (uint64_t left = g->due; left != 0; left &= left - 1) {
-        pkvi_fetch_body(steps[__builtin_ctzll(left)].seq);
+        pkvi_fetch_body(step_of(g, (uint32_t)__builtin_ctzll(left))->seq);
     }
 }
 
 static pkv_status check_group(pkv_cache *c, const group *g, uint64_t lookahead)
 {
     for (uint64_t left = g->busy; left != 0; left &= left - 1) {
-        const uint32_t i = (uint32_t)__builtin_ctzll(left);
-        pkv_seq *seq = g->steps[i].seq;
-        if (i > g->twice) {
+        const uint32_t k = (uint32_t)__builtin_ctzll(left);
+        const pkv_step *step = step_of(g, k);
+        if (k > g->twice) {
             break;
         }
-        PKVI_RETURN_IF(check_step(c, &g->steps[i], g->first + i, lookahead));
-        if (!pkvi_reserve_tokens(seq, seq->n_tokens + g->steps[i].n_tokens)) {
-            return pkvi_fail(PKV_E_NOMEM, "pkv_cache_advance: step %" PRIu64 ": out of memory",
-                             g->first + i);
+        PKVI_RETURN_IF(check_step(c, step, g->at[k], lookahead));
+        if (!pkvi_reserve_tokens(step->seq, step->seq->n_tokens + step->n_tokens)) {
+            return pkvi_fail(PKV_E_NOMEM, "pkv_cache_advance: step %zu: out of memory", g->at[k]);
         }
     }
-    if (g->twice < g->n) {
-        return pkvi_fail(PKV_E_INVAL, "pkv_cache_advance: step %" PRIu64 ": the sequence twice",
-                         g->first + g->twice);
-    }
-    return PKV_OK;
+    return g->twice == GROUP
+               ? PKV_OK
+               : pkvi_fail(PKV_E_INVAL, "pkv_cache_advance: step %zu: the sequence twice",
+                           g->at[g->twice]);
 }
 
 /* Asks for what busy steps are going to look at. n_before: those before this group. */
@@ -131,44 +142,47 @@ static void fetch_busy(const pkv_cache *c, const group *g, uint64_t n_before)
 {
     const uint64_t n = (uint64_t)__builtin_popcountll(g->busy), n_groups = c->info.n_groups;
     for (uint64_t left = g->busy | g->due; left != 0; left &= left - 1) {
-        pkvi_fetch_named(g->steps[__builtin_ctzll(left)].seq);
+        pkvi_fetch_named(step_of(g, (uint32_t)__builtin_ctzll(left))->seq);
     }
     pkvi_list_fetch_front(&c->pool->list, n_before * n_groups, (n_before + n) * n_groups);
     for (uint64_t left = g->busy | g->due; left != 0; left &= left - 1) {
-        pkvi_fetch_blocks(g->steps[__builtin_ctzll(left)].seq);
+        pkvi_fetch_blocks(step_of(g, (uint32_t)__builtin_ctzll(left))->seq);
     }
 }
 
-/* Marks are 32 bits: after 2^32 batches they begin anew. */
-static void begin_marks(pkv_cache *c)
+/* The same for what steps that lanes take leave to be done. */
+static void fetch_due(pkv_seq *const *due, size_t n)
 {
-    if (c->marks < UINT32_MAX) {
-        c->marks++;
-        return;
+    for (size_t i = 0; i < n; i++) {
+        pkvi_fetch_named(due[i]);
     }
-    for (pkv_seq *seq = c->first; seq; seq = seq->body->next) {
-        seq->mark = 0;
+    for (size_t i = 0; i < n; i++) {
+        pkvi_fetch_blocks(due[i]);
     }
-    c->marks = 1;
 }
 
-/* Checks all steps before any is done. A sequence twice in one batch would be checked against a
- * state that it no longer has. */
-static pkv_status check_steps(pkv_cache *c, const pkv_step *steps, uint64_t n, uint64_t lookahead)
+/* Checks all steps that lanes do not take, before any is done. A sequence twice in one batch would
+ * be checked against a state that it no longer has. */
+static pkv_status check_steps(pkv_cache *c, const pkv_step *steps, size_t n, uint64_t lookahead)
 {
+    enum { AHEAD = 2 }; /* groups */
     uint64_t n_busy = 0;
-    begin_marks(c);
-    for (uint64_t i = 0; i < n && i < GROUP; i++) {
-        pkvi_fetch_far(steps[i].seq);
+    size_t from = 0, fetched = 0;
+    pkv_seq *due[PKVI_LANE_GROUP];
+    for (int i = 0; i < AHEAD; i++) {
+        fetch_sequences(&c->lanes, steps, n, &fetched);
     }
-    for (uint64_t first = 0; first < n; first += GROUP) {
-        const uint32_t length = (uint32_t)pkvi_min(n - first, GROUP);
-        group g = {&steps[first], first, length, length, 0, 0};
-        find_busy(c, &g, n - first - g.n, lookahead);
+    pkvi_lanes_fetch_claims(&c->lanes, n);
+    const size_t n_due = pkvi_lanes_fetch_due(c, n, due);
+    while (from < n) {
+        group g = {.steps = steps, .n_steps = n, .twice = GROUP};
+        find_busy(c, &g, &from, lookahead);
+        fetch_sequences(&c->lanes, steps, n, &fetched);
         PKVI_RETURN_IF(check_group(c, &g, lookahead));
         fetch_busy(c, &g, n_busy);
         n_busy += (uint64_t)__builtin_popcountll(g.busy);
     }
+    fetch_due(due, n_busy > 0 ? n_due : 0);
     return PKV_OK;
 }
 
@@ -192,6 +206,38 @@ static pkv_status advance(const pkv_step *step, uint64_t lookahead, pkv_allocate
     return pkvi_allocate(seq, &p, out);
 }
 
+static inline bool is_one_token(const pkv_step *step)
+{
+    return step->n_tokens == 1 && step->computed == PKV_STEP_KEEP && step->tokens;
+}
+
+/* Does the steps that lanes do not take, in their order. *done_out: how many of all were done. */
+static pkv_status do_steps(pkv_cache *c, const pkv_step *steps, size_t n, uint64_t lookahead,
+                           pkv_allocate_result *out, uint64_t *done_out)
+{
+    pkvi_lanes *l = &c->lanes;
+    for (size_t i = 0; (i = pkvi_lanes_next_slow(l, i, n)) < n; i++) {
+        l->reached = i;
+        if (pkvi_is_quiet(&steps[i], lookahead)) {
+            pkvi_advance_quietly(&steps[i]);
+        } else {
+            const pkv_status st = advance(&steps[i], lookahead, out);
+            if (st != PKV_OK) {
+                *done_out = i;
+                return st;
+            }
+        }
+        l->reached = i + 1;
+        if (is_one_token(&steps[i])) { /* the next one may be such, too */
+            pkvi_lane_run(c, steps[i].seq, i);
+        }
+    }
+    *done_out = n;
+    return PKV_OK;
+}
+
+/* With more steps than sequences, one of the first of them, one more than there are sequences, is
+ * wrong: there are lanes for these. */
 pkv_status pkv_cache_advance(pkv_cache *cache, const pkv_step *steps, uint64_t n,
                              uint64_t lookahead, pkv_allocate_result *out, uint64_t *done_out)
 {
@@ -203,20 +249,21 @@ pkv_status pkv_cache_advance(pkv_cache *cache, const pkv_step *steps, uint64_t n
     pkvi_fetch(cache, sizeof *cache);
     *done_out = 0;
     memset(out, 0, sizeof *out);
-    PKVI_RETURN_IF(check_steps(cache, steps, n, lookahead));
-    pkvi_begin_result(cache);
-    for (uint64_t i = 0; i < n && st == PKV_OK; i++) {
-        if (pkvi_is_quiet(&steps[i], lookahead)) {
-            pkvi_advance_quietly(&steps[i]);
-            ++*done_out;
-            continue;
-        }
-        st = advance(&steps[i], lookahead, out);
-        if (st != PKV_OK && st != PKV_E_NO_BLOCKS) {
-            pkvi_error_context("pkv_cache_advance", "step %" PRIu64, i);
-        }
-        *done_out += st == PKV_OK;
+    const size_t most = (size_t)pkvi_min(n, cache->n_open + 1);
+    const bool all = pkvi_lanes_find(cache, steps, most, lookahead);
+    if (!all) {
+        PKVI_RETURN_IF(check_steps(cache, steps, most, lookahead));
     }
+    pkvi_begin_result(cache);
+    pkvi_lanes_begin(cache, most);
+    *done_out = most;
+    if (!all) {
+        st = do_steps(cache, steps, most, lookahead, out, done_out);
+    }
+    if (st != PKV_OK && st != PKV_E_NO_BLOCKS) {
+        pkvi_error_context("pkv_cache_advance", "step %" PRIu64, *done_out);
+    }
+    pkvi_lanes_end(cache, (size_t)*done_out, most);
     pkvi_end_result(cache, out);
     return st;
 }

@@ -224,6 +224,7 @@ pkv_status pkv_cache_create(const pkv_cache_params *params, pkv_cache **out)
     }
     c->arena = arena;
     c->alloc = arena.hooks;
+    pkvi_lanes_init(&c->lanes);
     const pkv_status st = fill_cache(c, &p);
     if (st != PKV_OK) {
         pkv_cache_destroy(c);
@@ -256,6 +257,7 @@ void pkv_cache_destroy(pkv_cache *cache)
     pkvi_byte_list_free(&cache->alloc, &cache->mask);
     pkvi_offer_list_free(&cache->alloc, &cache->offers);
     pkvi_late_list_free(&cache->alloc, &cache->due);
+    pkvi_lanes_free(cache);
     pkvi_offer_list_free(&cache->alloc, &cache->last_offers);
     pkv_pool_destroy(cache->pool);
     pkv_hasher_destroy(cache->hasher);

@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "manager/manager.h"
 #include "pool/runs.h"
+#include "seq/lanes.h"
 
 PKVI_DEFINE_LIST(pkvi_block_list, pkv_block)
 PKVI_DEFINE_LIST(pkvi_copy_list, pkv_block_copy)
@@ -106,7 +107,7 @@ struct pkv_cache {
     pkv_cache_stats stats;
     uint64_t evicted_told; /* of the pool's count */
     uint64_t steps;        /* begun */
-    uint32_t marks;        /* batches begun */
+    pkvi_lanes lanes;      /* of the batch that is advanced again and again */
 #ifndef NDEBUG
     const void *owner; /* names the thread that made the cache */
 #endif
@@ -150,7 +151,7 @@ struct pkv_seq {
 #define PKVI_IS_DUE (UINT32_MAX - 1) /* it is in the cache's list; both are beyond any quiet step */
     uint32_t quiet_until, quiet_after; /* after: when it is due */
     uint32_t quiet_slots;
-    uint32_t mark; /* of the last batch that named it */
+    uint32_t lane; /* its place in the last batch, or PKVI_NO_LANE */
     pkvi_seq_body *body;
 };
 _Static_assert(sizeof(pkv_seq) <= 64, "a quiet step looks at one line");
@@ -220,6 +221,19 @@ void pkvi_catch_up(const pkv_cache *cache);
 static inline bool pkvi_is_due(const pkv_seq *seq)
 {
     return seq->due_at == PKVI_IS_DUE;
+}
+/* A call looks at the sequence: all that was put off is done. */
+static inline void pkvi_look_at(const pkv_seq *seq)
+{
+    pkvi_lane_settle(seq);
+    pkvi_catch_up(seq->cache);
+}
+/* A call changes the sequence. */
+static inline void pkvi_touch(pkv_seq *seq)
+{
+    pkvi_cache_check_thread(seq->cache);
+    pkvi_lane_stop(seq);
+    pkvi_catch_up(seq->cache);
 }
 /* The sequence is rolled back to so many tokens: what lacks memory of it ends there, too. */
 void pkvi_roll_back_due(pkv_seq *seq, uint64_t tokens);

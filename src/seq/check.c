@@ -34,6 +34,7 @@ static uint32_t *count_references(const pkv_cache *c)
 pkv_status pkv_cache_check(const pkv_cache *cache)
 {
     pkvi_catch_up(cache);
+    PKVI_RETURN_IF(pkvi_lanes_check(cache));
     pkv_status st = pkv_pool_check(cache->pool);
     if (st != PKV_OK) {
         return st;

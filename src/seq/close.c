@@ -76,6 +76,7 @@ void pkvi_seq_free(pkv_seq *seq)
         c->last.seq = NULL;
     }
     c->n_open--;
+    pkvi_lane_leave(seq);
     forget_due(seq);
     if (seq->body->prev) {
         seq->body->prev->body->next = seq->body->next;
@@ -151,8 +152,7 @@ pkv_status pkv_seq_close(pkv_seq *seq, bool defer)
         return PKV_OK;
     }
     fetch_for_close(seq);
-    pkvi_cache_check_thread(seq->cache);
-    pkvi_catch_up(seq->cache);
+    pkvi_touch(seq);
     if (defer && seq->body->live) {
         PKVI_RETURN_IF(defer_tables(seq));
     } else {

@@ -97,7 +97,7 @@ pkv_status pkv_seq_keys(pkv_seq *seq, const pkv_key **keys_out, uint64_t *n_out)
     }
     const pkv_cache *c = seq->cache;
     pkvi_cache_check_thread(c);
-    pkvi_catch_up(seq->cache);
+    pkvi_look_at(seq);
     if (c->by_tokens) {
         const uint64_t n = pkvi_known_units(seq);
         if (!pkvi_key_list_reserve(&c->alloc, &seq->body->keys, (size_t)n + 1)) {

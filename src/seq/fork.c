@@ -65,7 +65,7 @@ pkv_status pkv_seq_fork(pkv_seq *seq, pkv_seq **out)
     if (!seq || !out) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_fork: seq or out is NULL");
     }
-    pkvi_catch_up(seq->cache);
+    pkvi_touch(seq);
     if (!seq->body->live) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_fork: the sequence is not allocated");
     }

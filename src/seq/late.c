@@ -49,6 +49,7 @@ void pkvi_catch_up(const pkv_cache *cache)
     pkv_cache *c = (pkv_cache *)(uintptr_t)cache; /* no cache is made const */
     pkvi_late_list *due = &c->due;
     size_t done = 0;
+    pkvi_lanes_note_due(c);
     for (; done < due->n; done++) {
         release_passed(&due->at[done]);
         if (!key(&due->at[done])) {

@@ -66,6 +66,7 @@ void pkvi_end_quiet(pkv_seq *seq)
 
 void pkvi_end_quiet_of_all(pkv_cache *cache)
 {
+    pkvi_lanes_stop_all(cache);
     for (pkv_seq *seq = cache->first; seq; seq = seq->body->next) {
         pkvi_end_quiet(seq);
     }

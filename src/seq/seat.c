@@ -71,7 +71,7 @@ pkv_seq *pkvi_seat_take(pkv_cache *c)
     pkvi_seq_body *body = seq->body;
     pkvi_unpoison(body, body_bytes(c->info.n_groups));
     c->seats = body->next;
-    *seq = (pkv_seq){.cache = c, .body = body};
+    *seq = (pkv_seq){.cache = c, .lane = PKVI_NO_LANE, .body = body};
     *body = (pkvi_seq_body){.tables = body->tables};
     memset(body->tables, 0, c->info.n_groups * sizeof *body->tables);
     return seq;

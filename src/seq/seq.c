@@ -226,7 +226,8 @@ pkv_status pkv_seq_open(pkv_cache *cache, const pkv_seq_params *params, pkv_seq 
     pkv_seq_params_init(&p);
     PKVI_RETURN_IF(pkvi_import_params("pkv_seq_open", params, &p, sizeof p));
     PKVI_RETURN_IF(check_open(cache, &p));
-    if (!pkvi_late_list_reserve(&cache->alloc, &cache->due, (size_t)cache->n_open + 1)) {
+    if (!pkvi_late_list_reserve(&cache->alloc, &cache->due, (size_t)cache->n_open + 1) ||
+        !pkvi_lanes_reserve(cache, (size_t)cache->n_open + 1)) {
         return no_memory("pkv_seq_open");
     }
     PKVI_RETURN_IF(new_seq(cache, &seq));
@@ -297,6 +298,7 @@ pkv_status pkv_seq_append(pkv_seq *seq, const int32_t *tokens, uint64_t n)
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_append: seq or tokens is NULL");
     }
     pkvi_cache_check_thread(seq->cache);
+    pkvi_lane_stop(seq);
     PKVI_RETURN_IF(check_growth("pkv_seq_append", seq, n));
     PKVI_RETURN_IF(check_tokens("pkv_seq_append", tokens, n));
     return pkvi_append("pkv_seq_append", seq, tokens, n);
@@ -308,6 +310,7 @@ pkv_status pkv_seq_append_keys(pkv_seq *seq, const pkv_key *keys, uint64_t n)
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_append_keys: the sequence was not opened with keys");
     }
     pkvi_cache_check_thread(seq->cache);
+    pkvi_lane_stop(seq);
     const pkv_cache *c = seq->cache;
     const uint64_t most = pkv_key_count(seq->n_tokens, c->info.unit, c->hash_lookahead);
     if (n > most || seq->body->keys.n > most - n) {
@@ -384,8 +387,7 @@ pkv_status pkv_seq_set_computed(pkv_seq *seq, uint64_t tokens)
     if (!seq) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_set_computed: seq is NULL");
     }
-    pkvi_cache_check_thread(seq->cache);
-    pkvi_catch_up(seq->cache);
+    pkvi_touch(seq);
     PKVI_RETURN_IF(pkvi_check_rollback("pkv_seq_set_computed", seq, tokens));
     pkvi_roll_back(seq, tokens);
     return PKV_OK;
@@ -393,14 +395,15 @@ pkv_status pkv_seq_set_computed(pkv_seq *seq, uint64_t tokens)
 
 pkv_status pkv_seq_cache(pkv_seq *seq, uint64_t tokens)
 {
+    if (seq) {
+        pkvi_touch(seq);
+    }
     if (!seq || !seq->body->live || tokens > seq->computed) {
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_seq_cache: tokens %" PRIu64 " of %" PRIu64 " computed, allocated %d",
                          tokens, seq ? seq->computed : 0, seq ? seq->body->live : 0);
     }
     pkv_cache *c = seq->cache;
-    pkvi_cache_check_thread(c);
-    pkvi_catch_up(c);
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         if (c->managers[g].rules->state && !pkvi_reserve_states(seq, g, seq->body->tables[g].n)) {
             return no_memory("pkv_seq_cache");
@@ -422,8 +425,7 @@ pkv_status pkv_seq_preempt(pkv_seq *seq)
     if (!seq || !seq->body->live) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_preempt: the sequence is not allocated");
     }
-    pkvi_cache_check_thread(seq->cache);
-    pkvi_catch_up(seq->cache);
+    pkvi_touch(seq);
     pkvi_release_tables(seq);
     seq->body->waiting = true;
     seq->computed = 0;

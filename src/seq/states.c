@@ -225,8 +225,7 @@ pkv_status pkv_seq_finish(pkv_seq *seq, const pkv_state_offer **out, uint64_t *n
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_finish: the sequence is not allocated");
     }
     pkv_cache *c = seq->cache;
-    pkvi_cache_check_thread(c);
-    pkvi_catch_up(c);
+    pkvi_touch(seq);
     size_t longest = 0;
     for (uint32_t g = 0; g < c->info.n_groups; g++) {
         longest = pkvi_max(longest, seq->body->tables[g].n);

@@ -8,7 +8,7 @@
 
 void pkv_seq_get_info(const pkv_seq *seq, pkv_seq_info *out)
 {
-    pkvi_catch_up(seq->cache);
+    pkvi_look_at(seq);
     *out = (pkv_seq_info){.n_tokens = seq->n_tokens,
                           .n_prompt_tokens = seq->body->n_prompt,
                           .computed = seq->computed,
@@ -76,7 +76,7 @@ pkv_status pkv_seq_row(const pkv_seq *seq, uint32_t group, int32_t *row, uint64_
         return pkvi_fail(PKV_E_INVAL,
                          "pkv_seq_row: seq or row is NULL, or group %" PRIu32 " is none", group);
     }
-    pkvi_catch_up(seq->cache);
+    pkvi_look_at(seq);
     const pkvi_table *t = &seq->body->tables[group];
     if (t->n > width) {
         return pkvi_fail(PKV_E_INVAL, "pkv_seq_row: width %" PRIu64 " is less than the table's %zu",

@@ -44,6 +44,7 @@ typedef struct twin {
     uint64_t len, n_blocks, lookahead, encoder; /* lookahead: tokens that keys look ahead */
     pair pairs[MAX_PAIRS];
     uint64_t hits, tagged, refusals, advanced, quiet; /* tagged: hits with extras */
+    uint64_t counted;                                 /* steps that a lane took */
 } twin;
 
 /* ---- chance ---- */

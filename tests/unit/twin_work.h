@@ -2,9 +2,7 @@
 #ifndef TWIN_WORK_H
 #define TWIN_WORK_H
 
-#include "twin_cache.h"
-
-#include "seq/cache_internal.h"
+#include "twin_steps.h"
 
 /* ---- open ---- */
 
@@ -84,16 +82,6 @@ static inline void do_open(twin *t)
 }
 
 /* ---- tokens and keys ---- */
-
-/* n tokens more, to be appended. */
-static inline const int32_t *more_tokens(pair *p, uint64_t n)
-{
-    for (uint64_t i = 0; i < n; i++) {
-        p->tokens[p->n + i] = (int32_t)random_below(2);
-    }
-    p->n += n;
-    return p->bare && one_in(2) ? NULL : p->tokens + p->n - n;
-}
 
 static inline void append_to(const twin *t, pair *p, uint64_t most)
 {
@@ -212,116 +200,6 @@ static inline void do_allocate(twin *t)
     if (!refused && a.delay_caching && one_in(2)) { /* a load that has ended */
         compare(t);
         key_by_hand(p);
-    }
-}
-
-/* ---- advance ---- */
-
-/* Who is refused makes others go. */
-static inline void make_room(twin *t)
-{
-    pair *p = pick(t, 1);
-    for (int k = 0; p && k < 2; k++) {
-        assert_ok(pkv_seq_preempt(p->seq[k]));
-    }
-}
-
-/* The same by separate calls. */
-static inline pkv_status advance_apart(const pkv_step *steps, uint64_t n, uint64_t lookahead,
-                                       pkv_allocate_result *out, uint64_t *done)
-{
-    static pkv_block zero[MANY_BLOCKS];
-    static pkv_block_copy copies[MANY_BLOCKS];
-    *out = (pkv_allocate_result){.zero = zero, .copies = copies};
-    for (*done = 0; *done < n; ++*done) {
-        const pkv_step *s = &steps[*done];
-        pkv_allocate_result one;
-        if (s->computed != PKV_STEP_KEEP) {
-            assert_ok(pkv_seq_set_computed(s->seq, s->computed));
-        }
-        if (s->n_tokens > 0) {
-            assert_ok(pkv_seq_append(s->seq, s->tokens, s->n_tokens));
-        }
-        const pkv_seq_info info = info_of(s->seq);
-        pkv_allocate_params a = new_tokens(info.n_tokens - info.computed);
-        a.lookahead = lookahead;
-        const pkv_status st = pkv_seq_allocate(s->seq, &a, &one);
-        out->needed = one.needed;
-        out->free = one.free;
-        if (st != PKV_OK) {
-            return st;
-        }
-        for (uint64_t i = 0; i < one.n_zero; i++) {
-            zero[out->n_zero++] = one.zero[i];
-        }
-        for (uint64_t i = 0; i < one.n_copies; i++) {
-            copies[out->n_copies++] = one.copies[i];
-        }
-    }
-    return PKV_OK;
-}
-
-/* A step that there can be; false: the request is as long as it may be. */
-static inline bool random_step(const twin *t, pair *p, pkv_step *step)
-{
-    const pkv_seq_info info = info_of(p->seq[1]);
-    const uint64_t most = least(one_in(3) ? 3 : 1, t->len - p->n);
-    uint64_t computed = info.computed;
-    *step = (pkv_step){.computed = PKV_STEP_KEEP};
-    const bool verified = p->n + most > computed && one_in(2); /* drafts that were right */
-    if (computed > p->n ? !verified : one_in(12)) {            /* or wrong */
-        const uint64_t low = info.keyed > least(p->n, computed - least(computed, 5))
-                                 ? info.keyed
-                                 : least(p->n, computed - least(computed, 5));
-        step->computed = computed = random_from(low, least(computed, p->n));
-    }
-    step->n_tokens = p->n > computed && (most == 0 || one_in(3)) ? 0 : most;
-    if (p->n + step->n_tokens <= computed) {
-        return false;
-    }
-    step->tokens = step->n_tokens > 0 ? more_tokens(p, step->n_tokens) : NULL;
-    return true;
-}
-
-static inline void do_advance(twin *t)
-{
-    pkv_step steps[2][3];
-    pair *pairs[3];
-    uint64_t n = 0, done[2];
-    pkv_allocate_result out[2];
-    pkv_status st[2];
-    const uint64_t lookahead = one_in(2) ? random_below(6) : 0;
-    for (int i = 0; i < 3; i++) {
-        pair *p = pick(t, 1);
-        bool twice = false;
-        for (uint64_t k = 0; k < n; k++) {
-            twice = twice || pairs[k] == p;
-        }
-        if (!p || twice || !random_step(t, p, &steps[0][n])) {
-            continue;
-        }
-        for (int k = 0; k < 2; k++) {
-            steps[k][n] = steps[0][n];
-            steps[k][n].seq = p->seq[k];
-        }
-        t->quiet += p->n <= p->seq[0]->quiet_until && steps[0][n].computed == PKV_STEP_KEEP;
-        t->advanced++;
-        pairs[n++] = p;
-    }
-    for (int k = 0; k < 2; k++) {
-        st[k] = k == 1 && t->separate
-                    ? advance_apart(steps[k], n, lookahead, &out[k], &done[k])
-                    : pkv_cache_advance(t->cache[k], steps[k], n, lookahead, &out[k], &done[k]);
-    }
-    const bool refused = !agreed(st);
-    assert_int_equal(done[0], done[1]);
-    compare_results(out);
-    for (uint64_t i = done[0] + 1; i < n; i++) { /* not reached: their tokens did not come */
-        pairs[i]->n -= steps[0][i].n_tokens;
-    }
-    t->refusals += refused;
-    if (refused && one_in(2)) {
-        make_room(t);
     }
 }
 
@@ -463,6 +341,8 @@ static inline void do_something(twin *t)
         do_rollback, do_lookup, do_step,  do_append_keys, do_append_keys};
     if (!one_in(4)) {
         (one_in(3) ? often[random_below(COUNT(often))] : do_advance)(t);
+    } else if (one_in(8)) {
+        do_decode(t);
     } else if (one_in(2)) {
         do_step(t);
     } else {
@@ -487,8 +367,8 @@ static inline void run_twin(twin *t, uint64_t ops)
         }
     }
     print_message("%" PRIu64 " hits, %" PRIu64 " with extras, %" PRIu64 " refusals, %" PRIu64
-                  " of %" PRIu64 " steps quiet\n",
-                  t->hits, t->tagged, t->refusals, t->quiet, t->advanced);
+                  " of %" PRIu64 " steps quiet, %" PRIu64 " in lanes\n",
+                  t->hits, t->tagged, t->refusals, t->quiet, t->advanced, t->counted);
 }
 
 #endif
