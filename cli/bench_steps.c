@@ -7,10 +7,11 @@
  *
  * A step within which the system gave the CPU to somebody else tells nothing about the cache: it is
  * counted, and left out of the quantiles. What else the machine does to a few steps of a thousand
- * is seen beside them, in work that takes about as long and looks at no cache: on a virtual machine
- * some hundredths of such short times are cut into for microseconds. All runs take the same steps;
- * so the median of each step over the runs, `repeated`, says what the cache does to
- * the slowest of them, and what the machine does to one and not to the others is not in it. */
+ * is seen beside them, in work that takes about as long and looks at no cache: a virtual machine is
+ * stopped for some microseconds a thousand times a second and more, each time in some step. All
+ * runs take the same steps; so the median of each step over the runs, `repeated`, says what the
+ * cache does to the slowest of them, and what the machine does to one and not to the others is not
+ * in it. */
 #define _DEFAULT_SOURCE
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 
 #include "bench.h"
 
-enum { CONTEXT = 1024, WARM = 16, HOT_STEPS = 512, COLD_STEPS = 128, GROUPS = 2, N_PLANS = 5 };
+enum { CONTEXT = 1024, WARM = 16, HOT_STEPS = 2048, COLD_STEPS = 128, GROUPS = 2, N_PLANS = 5 };
 enum { EVEN_NO_BLOCK, EVEN_ALL, UNEVEN_ALL, N_CLASSES };
 enum { BOUND = 20 };
 
@@ -270,14 +271,13 @@ static void keep(samples *s, double value)
  * loop. */
 static void run_machine(steps_bench *b, bench_set set)
 {
-    enum { NUMBERS = 3 };
     const int32_t n_steps = set == HOT ? HOT_STEPS : COLD_STEPS;
     for (int32_t step = 0; step < n_steps; step++) {
         if (set == COLD) {
             loop_chill(&b->loop);
         }
         const begun from = begin(b);
-        for (uint64_t i = 0; set == HOT && i < NUMBERS * b->n; i++) {
+        for (uint64_t i = 0; set == HOT && i < b->n; i++) {
             (void)bench_random(&b->state);
         }
         if (set == COLD) {

@@ -119,8 +119,7 @@ static void note_due(pkv_cache *c, size_t i)
     pkvi_lanes *l = &c->lanes;
     pkv_seq *seq = l->seqs[i];
     const uint32_t batch = l->due[i];
-    take_tokens(l, i, batch - 1);
-    const uint32_t before = seq->first;
+    const uint32_t before = seq->first; /* nothing was passed since */
     take_tokens(l, i, batch);
     pkvi_add_due(seq, l->steps[batch % PKVI_COLUMNS], before, !c->lets_go_late);
     seq->quiet_until = seq->quiet_after;
@@ -383,8 +382,7 @@ void pkvi_lanes_begin(pkv_cache *c, size_t n)
 static uint64_t tokens_ahead(const pkv_seq *seq, uint64_t lookahead)
 {
     const uint64_t n = seq->n_tokens;
-    if (!seq->tokens || seq->computed != n || seq->quiet_until <= n ||
-        seq->quiet_slots < lookahead) {
+    if (!seq->tokens || seq->quiet_until <= n || seq->quiet_slots < lookahead) {
         return 0;
     }
     const uint64_t most = pkvi_min(seq->quiet_after, seq->quiet_slots - lookahead);
