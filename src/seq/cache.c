@@ -190,6 +190,9 @@ static pkv_status fill_cache(pkv_cache *c, const pkv_cache_params *params)
     PKVI_RETURN_IF(pkvi_check_caching(c, params->plan));
     PKVI_RETURN_IF(choose_index(c, params));
     choose_late(c, params);
+    if (!pkvi_lanes_reserve(c, 0)) {
+        return no_memory();
+    }
     PKVI_RETURN_IF(create_hasher(c, params));
     return create_pool(c, params);
 }

@@ -347,6 +347,7 @@ bool pkvi_lane_claim(pkv_cache *c, const pkv_step *steps, size_t n, size_t i)
     const size_t old = seq->lane;
     if (old != i && old < n && steps[old].seq == seq) {
         if (old < i) {
+            settle(c, old); /* another mistake is told first, with its numbers */
             return false;
         }
         l->slow[old / PKVI_LANE_GROUP] |= 1ULL << old % PKVI_LANE_GROUP;

@@ -65,6 +65,40 @@ static void a_sequence_twice_is_refused_wherever_its_lane_is(void **state)
     end_cache(cache);
 }
 
+static void a_step_of_a_cache_that_never_had_a_sequence_is_refused(void **state)
+{
+    (void)state;
+    const pkv_step steps[] = {{NULL, NULL, 1, PKV_STEP_KEEP}, {NULL, NULL, 0, 0}};
+    pkv_cache *cache = full_cache(BLOCKS, LEN);
+    pkv_allocate_result out;
+    uint64_t done;
+    assert_status(pkv_cache_advance(cache, steps, 2, 0, &out, &done), PKV_E_INVAL);
+    assert_error_text("pkv_cache_advance", "step 0: not an allocated sequence");
+    assert_ok(pkv_cache_advance(cache, steps, 0, 0, &out, &done));
+    end_cache(cache);
+}
+
+static void a_mistake_of_a_sequence_twice_is_told_with_its_tokens(void **state)
+{
+    (void)state;
+    pkv_cache *cache = full_cache(BLOCKS, LEN);
+    pkv_seq *seqs[1];
+    pkv_seq *other;
+    run_all(cache, seqs, 1);
+    other = run_number(cache, 1);
+    advance_all(seqs, 1, 3);
+    const int32_t token = 7;
+    const pkv_step steps[] = {{seqs[0], &token, 1, PKV_STEP_KEEP},
+                              {other, &token, 1, PKV_STEP_KEEP},
+                              {seqs[0], NULL, 0, PKV_STEP_KEEP}};
+    pkv_allocate_result out;
+    uint64_t done;
+    assert_true(pkvi_lane_waits(seqs[0]));
+    assert_status(pkv_cache_advance(cache, steps, 3, 0, &out, &done), PKV_E_INVAL);
+    assert_error_text("pkv_cache_advance", "step 2: 20 tokens and 0 more, 20 computed");
+    end_cache(cache);
+}
+
 static void more_steps_than_sequences_are_refused(void **state)
 {
     (void)state;
@@ -167,6 +201,8 @@ int main(void)
         cmocka_unit_test(who_is_not_named_any_more_has_its_tokens),
         cmocka_unit_test(sequences_may_change_places),
         cmocka_unit_test(a_sequence_twice_is_refused_wherever_its_lane_is),
+        cmocka_unit_test(a_step_of_a_cache_that_never_had_a_sequence_is_refused),
+        cmocka_unit_test(a_mistake_of_a_sequence_twice_is_told_with_its_tokens),
         cmocka_unit_test(more_steps_than_sequences_are_refused),
         cmocka_unit_test(a_mistake_in_one_step_keeps_all_others_from_being_counted),
         cmocka_unit_test(a_lane_behind_a_refusal_has_not_had_its_step),
