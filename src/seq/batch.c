@@ -79,6 +79,23 @@ static void fetch_sequences(const pkvi_lanes *l, const pkv_step *steps, size_t n
     }
 }
 
+/* Does what pkvi_lane_claim() would, if the lane does not run and the sequence stands nowhere. */
+static inline bool claim_easily(pkvi_lanes *l, pkv_seq *seq, size_t i)
+{
+    const uint32_t old = seq->lane;
+    if (l->until[i] != 0) {
+        return false;
+    }
+    if (l->seqs[i] == seq) {
+        return true;
+    }
+    if (old != PKVI_NO_LANE && l->seqs[old] == seq) {
+        return false;
+    }
+    pkvi_lane_seat(l, seq, i);
+    return true;
+}
+
 /* Asks for what a plain step writes, and for the body of another. */
 static void look_at(pkv_cache *c, group *g, uint32_t k, uint64_t lookahead)
 {
@@ -89,8 +106,7 @@ static void look_at(pkv_cache *c, group *g, uint32_t k, uint64_t lookahead)
         return;
     }
     const size_t i = g->at[k];
-    const bool stands = seq->lane == i && c->lanes.until[i] == 0; /* as mostly when none run */
-    if (!stands && !pkvi_lane_claim(c, g->steps, g->n_steps, i)) {
+    if (!claim_easily(&c->lanes, seq, i) && !pkvi_lane_claim(c, g->steps, g->n_steps, i)) {
         g->twice = g->twice < k ? g->twice : k;
     }
     if (!is_plain(step, lookahead)) {
@@ -108,6 +124,9 @@ static void look_at(pkv_cache *c, group *g, uint32_t k, uint64_t lookahead)
 static void find_busy(pkv_cache *c, group *g, size_t *from, uint64_t lookahead)
 {
     const size_t n = g->n_steps;
+    g->n = 0;
+    g->twice = GROUP;
+    g->busy = g->due = 0;
     for (; g->n < GROUP && (*from = pkvi_lanes_next_slow(&c->lanes, *from, n)) < n; ++*from) {
         g->at[g->n] = *from;
         look_at(c, g, g->n++, lookahead);
@@ -167,15 +186,19 @@ static pkv_status check_steps(pkv_cache *c, const pkv_step *steps, size_t n, uin
 {
     enum { AHEAD = 2 }; /* groups */
     uint64_t n_busy = 0;
-    size_t from = 0, fetched = 0;
+    size_t from = 0, fetched = 0, n_due = 0;
     pkv_seq *due[PKVI_LANE_GROUP];
+    group g;
+    g.steps = steps;
+    g.n_steps = n;
     for (int i = 0; i < AHEAD; i++) {
         fetch_sequences(&c->lanes, steps, n, &fetched);
     }
-    pkvi_lanes_fetch_claims(&c->lanes, n);
-    const size_t n_due = pkvi_lanes_fetch_due(c, n, due);
+    if (c->lanes.n_running > 0) {
+        pkvi_lanes_fetch_claims(&c->lanes, n);
+        n_due = pkvi_lanes_fetch_due(c, n, due);
+    }
     while (from < n) {
-        group g = {.steps = steps, .n_steps = n, .twice = GROUP};
         find_busy(c, &g, &from, lookahead);
         fetch_sequences(&c->lanes, steps, n, &fetched);
         PKVI_RETURN_IF(check_group(c, &g, lookahead));
@@ -211,7 +234,8 @@ static inline bool is_one_token(const pkv_step *step)
     return step->n_tokens == 1 && step->computed == PKV_STEP_KEEP && step->tokens;
 }
 
-/* Does the steps that lanes do not take, in their order. *done_out: how many of all were done. */
+/* Does the steps that lanes do not take, in their order. *done_out: how many were done, if not
+ * all. */
 static pkv_status do_steps(pkv_cache *c, const pkv_step *steps, size_t n, uint64_t lookahead,
                            pkv_allocate_result *out, uint64_t *done_out)
 {
@@ -232,7 +256,6 @@ static pkv_status do_steps(pkv_cache *c, const pkv_step *steps, size_t n, uint64
             pkvi_lane_run(c, steps[i].seq, i);
         }
     }
-    *done_out = n;
     return PKV_OK;
 }
 
@@ -263,7 +286,7 @@ pkv_status pkv_cache_advance(pkv_cache *cache, const pkv_step *steps, uint64_t n
     if (st != PKV_OK && st != PKV_E_NO_BLOCKS) {
         pkvi_error_context("pkv_cache_advance", "step %" PRIu64, *done_out);
     }
-    pkvi_lanes_end(cache, (size_t)*done_out, most);
+    pkvi_lanes_end(cache, st != PKV_OK);
     pkvi_end_result(cache, out);
     return st;
 }

@@ -156,6 +156,15 @@ struct pkv_seq {
 };
 _Static_assert(sizeof(pkv_seq) <= 64, "a quiet step looks at one line");
 
+/* The sequence, which stands in no lane, stands in one that does not run. */
+static inline void pkvi_lane_seat(pkvi_lanes *lanes, pkv_seq *seq, size_t i)
+{
+    lanes->seqs[i] = seq;
+    lanes->since[i] = lanes->batches + 1;
+    lanes->n = lanes->n > i ? lanes->n : i + 1;
+    seq->lane = (uint32_t)i; /* sequences are fewer */
+}
+
 /* Debug builds: the calling thread is the cache's. */
 #ifdef NDEBUG
 #define pkvi_cache_check_thread(cache) ((void)(cache))

@@ -14,7 +14,7 @@ enum { LINE = 64 };
 
 void pkvi_lanes_init(pkvi_lanes *l)
 {
-    *l = (pkvi_lanes){.next_due = PKVI_NO_BATCH};
+    *l = (pkvi_lanes){.next_due = PKVI_NO_BATCH, .find_slow = pkvi_lanes_find_of_cpu(0)};
 }
 
 /* The arrays, one behind the other, in so much memory as this says that they need. Columns are not
@@ -70,7 +70,7 @@ bool pkvi_lanes_reserve(pkv_cache *c, size_t n)
     lay_out(l, memory, room);
     for (size_t i = 0; i < room; i++) {
         l->seqs[i] = i < old ? seqs[i] : NULL;
-        l->until[i] = 0;
+        l->until[i] = l->since[i] = 0;
         l->due[i] = PKVI_NO_BATCH;
     }
     free_memory(c, old_memory, old_bytes);
@@ -195,11 +195,16 @@ void pkvi_lanes_note_due(pkv_cache *c)
     }
 }
 
+/* A sequence that another one has taken the lane of does not know it. */
+static bool stands(const pkv_seq *seq)
+{
+    return seq->lane != PKVI_NO_LANE && seq->cache->lanes.seqs[seq->lane] == seq;
+}
+
 bool pkvi_lane_waits(const pkv_seq *seq)
 {
     const pkvi_lanes *l = &seq->cache->lanes;
-    return seq->lane != PKVI_NO_LANE && l->until[seq->lane] > 0 &&
-           l->since[seq->lane] < last_batch(l, seq->lane);
+    return stands(seq) && l->until[seq->lane] > 0 && l->since[seq->lane] < last_batch(l, seq->lane);
 }
 
 static void settle(pkv_cache *c, size_t i)
@@ -227,14 +232,14 @@ static void stop(pkv_cache *c, size_t i)
 
 void pkvi_lane_settle(const pkv_seq *seq)
 {
-    if (seq->lane != PKVI_NO_LANE) {
+    if (stands(seq)) {
         settle(seq->cache, seq->lane);
     }
 }
 
 void pkvi_lane_stop(pkv_seq *seq)
 {
-    if (seq->lane != PKVI_NO_LANE) {
+    if (stands(seq)) {
         stop(seq->cache, seq->lane);
     }
 }
@@ -256,12 +261,16 @@ void pkvi_lanes_stop_all(pkv_cache *c)
     look_at_rest(&c->lanes);
 }
 
+static void vacate(pkv_cache *c, size_t i)
+{
+    stop(c, i);
+    c->lanes.seqs[i] = NULL;
+}
+
 void pkvi_lane_leave(pkv_seq *seq)
 {
-    if (seq->lane != PKVI_NO_LANE) {
-        stop(seq->cache, seq->lane);
-        seq->cache->lanes.seqs[seq->lane] = NULL;
-        seq->lane = PKVI_NO_LANE;
+    if (stands(seq)) {
+        vacate(seq->cache, seq->lane);
     }
 }
 
@@ -275,10 +284,11 @@ static void make_comparable(pkv_cache *c, uint64_t lookahead)
     if (full || lookahead != l->lookahead) {
         pkvi_lanes_stop_all(c);
         l->lookahead = lookahead;
-    }
-    if (full) {
-        l->batches = 0;
+        l->batches = full ? 0 : l->batches;
         l->next_due = PKVI_NO_BATCH;
+        for (size_t i = 0; i < l->n; i++) {
+            l->since[i] = l->batches + 1;
+        }
     }
 }
 
@@ -286,13 +296,12 @@ bool pkvi_lanes_find(pkv_cache *c, const pkv_step *steps, size_t n, uint64_t loo
 {
     pkvi_lanes *l = &c->lanes;
     uint64_t any = 0;
-    pkvi_lanes_find_slow *const find_slow = pkvi_lanes_find_of_cpu(0);
     make_comparable(c, lookahead);
     int32_t *column = l->tokens + (l->batches + 1) % PKVI_COLUMNS * l->pitch;
     for (size_t from = 0; from < n; from += PKVI_LANE_GROUP) {
         const size_t length = (size_t)pkvi_min(n - from, PKVI_LANE_GROUP);
         const uint64_t slow = l->n_running > 0
-                                  ? find_slow(l, from, steps + from, length, column + from)
+                                  ? l->find_slow(l, from, steps + from, length, column + from)
                                   : UINT64_MAX >> (PKVI_LANE_GROUP - length);
         l->slow[from / PKVI_LANE_GROUP] = slow;
         any |= slow;
@@ -316,7 +325,7 @@ size_t pkvi_lanes_later_slow(const pkvi_lanes *l, size_t from, size_t n)
 void pkvi_lanes_fetch_claims(const pkvi_lanes *l, size_t n)
 {
     size_t line = SIZE_MAX;
-    for (size_t i = 0; l->n_running > 0 && (i = pkvi_lanes_next_slow(l, i, n)) < n; i++) {
+    for (size_t i = 0; (i = pkvi_lanes_next_slow(l, i, n)) < n; i++) {
         fetch_columns(l, i, &line);
     }
 }
@@ -344,25 +353,23 @@ bool pkvi_lane_claim(pkv_cache *c, const pkv_step *steps, size_t n, size_t i)
 {
     pkvi_lanes *l = &c->lanes;
     pkv_seq *seq = steps[i].seq;
-    const size_t old = seq->lane;
-    if (old != i && old < n && steps[old].seq == seq) {
+    const size_t old = stands(seq) ? seq->lane : SIZE_MAX;
+    if (old == i) {
+        stop(c, i);
+        return true;
+    }
+    if (old < n && steps[old].seq == seq) {
         if (old < i) {
             settle(c, old); /* another mistake is told first, with its numbers */
             return false;
         }
         l->slow[old / PKVI_LANE_GROUP] |= 1ULL << old % PKVI_LANE_GROUP;
     }
-    if (old == i) {
-        stop(c, i);
-        return true;
+    if (old != SIZE_MAX) {
+        vacate(c, old);
     }
-    pkvi_lane_leave(seq);
-    if (l->seqs[i]) {
-        pkvi_lane_leave(l->seqs[i]);
-    }
-    l->seqs[i] = seq;
-    seq->lane = (uint32_t)i; /* sequences are fewer */
-    l->n = (size_t)pkvi_max(l->n, i + 1);
+    stop(c, i);
+    pkvi_lane_seat(l, seq, i);
     return true;
 }
 
@@ -370,9 +377,7 @@ void pkvi_lanes_begin(pkv_cache *c, size_t n)
 {
     pkvi_lanes *l = &c->lanes;
     for (size_t i = n; i < l->n; i++) {
-        if (l->seqs[i]) {
-            pkvi_lane_leave(l->seqs[i]);
-        }
+        vacate(c, i);
     }
     l->n = n;
     l->steps[(l->batches + 1) % PKVI_COLUMNS] = c->steps;
@@ -393,6 +398,9 @@ static uint64_t tokens_ahead(const pkv_seq *seq, uint64_t lookahead)
 void pkvi_lane_run(pkv_cache *c, const pkv_seq *seq, size_t i)
 {
     pkvi_lanes *l = &c->lanes;
+    if (l->since[i] > l->batches) {
+        return; /* the next batch may be another one, too */
+    }
     const uint64_t n = pkvi_min(tokens_ahead(seq, l->lookahead), PKVI_COLUMNS - 1);
     if (n == 0) {
         return;
@@ -409,11 +417,10 @@ void pkvi_lane_run(pkv_cache *c, const pkv_seq *seq, size_t i)
     }
 }
 
-void pkvi_lanes_end(pkv_cache *c, size_t n_done, size_t n)
+void pkvi_lanes_end(pkv_cache *c, bool refused)
 {
     pkvi_lanes *l = &c->lanes;
-    if (n_done < n) {
-        l->reached = n_done;
+    if (refused) {
         pkvi_lanes_stop_all(c);
     }
     l->reached = 0;
@@ -443,7 +450,7 @@ pkv_status pkvi_lanes_check(const pkv_cache *c)
         }
     }
     for (const pkv_seq *seq = c->first; seq; seq = seq->body->next) {
-        standing += seq->lane != PKVI_NO_LANE;
+        standing += stands(seq);
     }
     return taken == standing && running == l->n_running
                ? PKV_OK

@@ -7,8 +7,9 @@
  * sequence takes its tokens over, it settles, when somebody looks at it, when it needs more than
  * that, or when the columns are full.
  *
- * A lane runs while until > 0, and then since <= batches <= until, and less than PKVI_COLUMNS lie
- * between. A sequence whose lane does not run, or that has none, has settled. */
+ * A lane runs, once the same sequence has stood there in two batches, while until > 0. Then, but
+ * within a batch, since <= batches <= until, and less than PKVI_COLUMNS lie between. A sequence
+ * whose lane does not run, or that has none, has settled. */
 #ifndef PKVI_LANES_H
 #define PKVI_LANES_H
 
@@ -22,10 +23,20 @@ enum { PKVI_COLUMNS = 32, PKVI_LANE_GROUP = 64 };
 #define PKVI_NO_LANE UINT32_MAX
 #define PKVI_NO_BATCH ((uint32_t)INT32_MAX)
 
-typedef struct pkvi_lanes {
+typedef struct pkvi_lanes pkvi_lanes;
+
+/* lanes_find.c  Bits: those of n steps that the lanes from `lane` on do not take; tokens of the
+ * others go into the column. n: at most PKVI_LANE_GROUP */
+typedef uint64_t pkvi_lanes_find_slow(const pkvi_lanes *lanes, size_t lane, const pkv_step *steps,
+                                      size_t n, int32_t *column);
+/* The forms of it that the processor can do, the widest is number 0; NULL: there are no more. */
+pkvi_lanes_find_slow *pkvi_lanes_find_of_cpu(unsigned i);
+
+struct pkvi_lanes {
     pkv_seq **seqs;  /* [capacity] NULL: nobody */
     uint32_t *until; /* [capacity] the last batch whose token the lane takes; 0: it takes none */
-    uint32_t *since; /* [capacity] the last batch whose token the sequence has */
+    uint32_t *since; /* [capacity] the last batch whose token the sequence has; where the
+                        lane does not run: the batch that the sequence came with, or an older one */
     uint32_t *due;   /* [capacity] the batch that leaves something to be done; PKVI_NO_BATCH */
     uint64_t *slow;  /* [capacity / PKVI_LANE_GROUP] bits: steps that their lanes do not take */
     int32_t *tokens; /* [PKVI_COLUMNS, pitch] */
@@ -41,7 +52,8 @@ typedef struct pkvi_lanes {
     uint32_t next_due;  /* no lane is due in an earlier batch, */
     size_t due_from;    /* nor one before this lane in that batch */
     uint64_t steps[PKVI_COLUMNS]; /* of the cache, of the batch in each column */
-} pkvi_lanes;
+    pkvi_lanes_find_slow *find_slow;
+};
 
 void pkvi_lanes_init(pkvi_lanes *lanes);
 /* More lanes than so many. False: no memory; what is there still holds. */
@@ -66,39 +78,32 @@ pkv_status pkvi_lanes_check(const pkv_cache *cache);
 /* Steps that lanes took and that have left something to be done are noted, in their order. */
 void pkvi_lanes_note_due(pkv_cache *cache);
 
-/* ---- lanes_find.c ---- */
-
-/* Bits: those of n steps that the lanes from `lane` on do not take; tokens of the others go into
- * the column. n: at most PKVI_LANE_GROUP */
-typedef uint64_t pkvi_lanes_find_slow(const pkvi_lanes *lanes, size_t lane, const pkv_step *steps,
-                                      size_t n, int32_t *column);
-/* The forms of it that the processor can do, the widest is number 0; NULL: there are no more. */
-pkvi_lanes_find_slow *pkvi_lanes_find_of_cpu(unsigned i);
-
 /* ---- a batch ---- */
 
 /* Finds the steps that their lanes take; their tokens lie in a column that does not count yet.
  * n: at most the capacity. Whether all are such. */
 bool pkvi_lanes_find(pkv_cache *cache, const pkv_step *steps, size_t n, uint64_t lookahead);
-/* The first of the steps [from, n) that its lane does not take; n: none. */
+/* The first of the steps [from, n) that its lane does not take; n or more: none. */
 size_t pkvi_lanes_later_slow(const pkvi_lanes *lanes, size_t from, size_t n);
 static inline size_t pkvi_lanes_next_slow(const pkvi_lanes *lanes, size_t from, size_t n)
 {
-    const bool is = from < n && (lanes->slow[from / PKVI_LANE_GROUP] >> from % PKVI_LANE_GROUP & 1);
-    return is ? from : pkvi_lanes_later_slow(lanes, from, n);
+    if (from >= n || (lanes->slow[from / PKVI_LANE_GROUP] >> from % PKVI_LANE_GROUP & 1)) {
+        return from; /* mostly, where no lanes run */
+    }
+    return pkvi_lanes_later_slow(lanes, from, n);
 }
 /* Asks for the tokens that wait for the sequences of the other steps, n in all. */
 void pkvi_lanes_fetch_claims(const pkvi_lanes *lanes, size_t n);
 /* Other steps will do what steps of this batch, which lanes take, leave to be done: asks for the
  * bodies of their sequences, as for those of a group. found: [PKVI_LANE_GROUP]; how many. */
 size_t pkvi_lanes_fetch_due(pkv_cache *cache, size_t n, pkv_seq **found);
-/* The lane of step i, which did not take it, is the sequence's. False: a step before names it. */
+/* The lane of step i, which did not take it, is its sequence's. False: a step before names it. */
 bool pkvi_lane_claim(pkv_cache *cache, const pkv_step *steps, size_t n, size_t i);
 /* n steps are going to be done. */
 void pkvi_lanes_begin(pkv_cache *cache, size_t n);
 /* Step i, which its lane did not take, was done: perhaps it takes the next ones. */
 void pkvi_lane_run(pkv_cache *cache, const pkv_seq *seq, size_t i);
-/* So many of n steps were done. */
-void pkvi_lanes_end(pkv_cache *cache, size_t n_done, size_t n);
+/* All steps were done; refused: those before the one that was reached last. */
+void pkvi_lanes_end(pkv_cache *cache, bool refused);
 
 #endif

@@ -32,7 +32,7 @@ static uint64_t find_plain(const pkvi_lanes *l, size_t lane, const pkv_step *ste
     return find_some(l, lane, steps, 0, n, column);
 }
 
-#ifdef __x86_64__
+#if defined(__x86_64__) && defined(__LP64__)
 #include <immintrin.h>
 
 #define WIDE __attribute__((target("avx512f,avx512vl")))

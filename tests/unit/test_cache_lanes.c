@@ -12,10 +12,10 @@ static void the_same_batch_is_counted_and_its_tokens_wait(void **state)
     pkv_cache *cache = full_cache(BLOCKS, LEN);
     pkv_seq *seqs[3];
     run_all(cache, seqs, 3);
-    advance_all(seqs, 3, 5); /* the first one looks at them */
+    advance_all(seqs, 3, 5); /* the first two look at them */
     for (size_t i = 0; i < 3; i++) {
         assert_true(pkvi_lane_waits(seqs[i]));
-        assert_int_equal(seqs[i]->n_tokens, PROMPT + 1);
+        assert_int_equal(seqs[i]->n_tokens, PROMPT + 2);
     }
     for (size_t i = 0; i < 3; i++) {
         assert_has(seqs[i], i, PROMPT + 5);
@@ -45,7 +45,7 @@ static void a_step_that_a_lane_took_has_no_new_blocks(void **state)
     pkv_seq *seqs[1];
     run_all(cache, seqs, 1);
     assert_new(seqs[0], 0, "1 2");
-    advance_all(seqs, 1, 2);
+    advance_all(seqs, 1, 3);
     assert_true(pkvi_lane_waits(seqs[0]));
     assert_new(seqs[0], 0, "");
     assert_true(pkvi_lane_waits(seqs[0])); /* nobody had to look at its tokens */
