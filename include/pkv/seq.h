@@ -306,9 +306,9 @@ typedef struct pkv_step {
  *  keeps its tokens: *done_out and pkv_seq_get_info() tell. A step in which a sequence stays inside
  *  its blocks costs one line of memory: the unit that it completes is keyed, and the block that
  *  falls out of a window released, by the next call that looks at the cache, readers included, or
- *  takes blocks. Where it stands at the same place as in the batch before, with one token, it costs
- *  not even that: the step is counted, and the sequence gets its token when somebody looks at it or
- *  it needs a block. So keep the order of a batch. O(n) */
+ *  takes blocks. Where it stands at the same place as in the two batches before, with one token, it
+ *  costs not even that: the step is counted, and the sequence gets its token when somebody looks at
+ *  it or it needs a block. So keep the order of a batch. O(n) */
 PKV_API PKV_NODISCARD pkv_status pkv_cache_advance(pkv_cache *cache, const pkv_step *steps,
                                                    uint64_t n, uint64_t lookahead,
                                                    pkv_allocate_result *out, uint64_t *done_out);

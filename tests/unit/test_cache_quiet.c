@@ -282,15 +282,18 @@ static void a_gap_that_a_hit_brought_is_let_go(void **state)
     end_cache(cache);
 }
 
-static void the_end_of_a_prompt_that_was_evicted_is_keyed_again(void **state)
+static void evict_and_advance(uint64_t steps_before)
 {
-    (void)state;
     pkv_spec layers[2];
     const pkv_plan_params params = states(layers, 0, 0);
     pkv_cache *cache = cache_of(&params);
     pkv_seq *seq = run_n(cache, 36); /* a resend looks at 32, inside of a block */
     pkv_allocate_result out;
     uint64_t n;
+    for (uint64_t i = 0; i < steps_before; i++) {
+        assert_ok(advance_one(cache, seq, 0, &out));
+    }
+    assert_int_equal(cache->lanes.n_running, steps_before > 1);
     const pkv_block *ids = pkv_seq_table(seq, 0, &n);
     assert_int_equal(pkv_pool_block_tokens(pkv_cache_get_pool(cache), ids[0]), 32);
     assert_ok(pkv_cache_evict(cache, ids, 1));
@@ -298,6 +301,18 @@ static void the_end_of_a_prompt_that_was_evicted_is_keyed_again(void **state)
     assert_ok(advance_one(cache, seq, 0, &out));
     assert_int_equal(pkv_pool_block_tokens(pkv_cache_get_pool(cache), ids[0]), 32);
     end_cache(cache);
+}
+
+static void the_end_of_a_prompt_that_was_evicted_is_keyed_again(void **state)
+{
+    (void)state;
+    evict_and_advance(0);
+}
+
+static void the_end_of_a_prompt_that_was_evicted_is_keyed_again_out_of_a_lane(void **state)
+{
+    (void)state;
+    evict_and_advance(3);
 }
 
 /* A sequence with tokens 0, 1, 2 ... that has been preempted. */
@@ -404,6 +419,7 @@ int main(void)
         cmocka_unit_test(several_modules_stay_equal),
         cmocka_unit_test(a_gap_that_a_hit_brought_is_let_go),
         cmocka_unit_test(the_end_of_a_prompt_that_was_evicted_is_keyed_again),
+        cmocka_unit_test(the_end_of_a_prompt_that_was_evicted_is_keyed_again_out_of_a_lane),
         cmocka_unit_test(the_end_of_a_prompt_that_another_one_replaced_is_keyed_again),
         cmocka_unit_test(a_state_that_is_keyed_by_hand_is_copied_by_the_next_step),
         cmocka_unit_test(a_preempted_sequence_does_not_advance),
