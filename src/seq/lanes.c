@@ -244,12 +244,18 @@ void pkvi_lane_stop(pkv_seq *seq)
     }
 }
 
+/* All bits but the first so many, 0 .. 63. */
+static uint64_t bits_from(size_t first)
+{
+    return ~((1ULL << first) - 1);
+}
+
 /* Within a batch, those that have still to be done are looked at. */
 static void look_at_rest(pkvi_lanes *l)
 {
     for (size_t group = l->reached / PKVI_LANE_GROUP; group * PKVI_LANE_GROUP < l->n; group++) {
         const bool first = group == l->reached / PKVI_LANE_GROUP;
-        l->slow[group] |= first ? UINT64_MAX << l->reached % PKVI_LANE_GROUP : UINT64_MAX;
+        l->slow[group] |= bits_from(first ? l->reached % PKVI_LANE_GROUP : 0);
     }
 }
 
@@ -311,7 +317,7 @@ bool pkvi_lanes_find(pkv_cache *c, const pkv_step *steps, size_t n, uint64_t loo
 
 size_t pkvi_lanes_later_slow(const pkvi_lanes *l, size_t from, size_t n)
 {
-    uint64_t of_group = UINT64_MAX << from % PKVI_LANE_GROUP;
+    uint64_t of_group = bits_from(from % PKVI_LANE_GROUP);
     for (size_t group = from / PKVI_LANE_GROUP; group * PKVI_LANE_GROUP < n; group++) {
         const uint64_t left = l->slow[group] & of_group;
         if (left != 0) { /* there are no bits behind the batch, but after pkvi_lanes_stop_all() */
